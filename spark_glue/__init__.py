@@ -1,0 +1,1 @@
+"""Millrace's operators for PySpark."""
