@@ -24,6 +24,18 @@ def is_valid(valid, position):
 
 
 @njit(cache=True, nogil=True)
+def as_double(word):
+    """Read a word's bits as a double."""
+    return np.int64(word).view(np.float64)
+
+
+@njit(cache=True, nogil=True)
+def as_word(value):
+    """Give a double's bits as a word."""
+    return np.float64(value).view(np.int64)
+
+
+@njit(cache=True, nogil=True)
 def start_records(records, template, new):
     """Give new groups the accumulators of a group that has seen nothing."""
     for group in new:
@@ -112,8 +124,8 @@ def add_float(records, at, groups, base, values, valid, offset):
     for i in range(len(groups)):
         if is_valid(valid, offset + base + i):
             group = groups[i]
-            total = records[group, word].view(np.float64) + values[base + i]
-            records[group, word] = np.float64(total).view(np.int64)
+            total = as_double(records[group, word]) + values[base + i]
+            records[group, word] = as_word(total)
             records[group, mark] |= bit
 
 
@@ -142,14 +154,14 @@ def add_moments(records, at, groups, base, values, valid, offset):
     for i in range(len(groups)):
         if is_valid(valid, offset + base + i):
             group, value = groups[i], values[base + i]
-            count = records[group, word].view(np.float64) + 1.0
-            mean = records[group, word + 1].view(np.float64)
+            count = as_double(records[group, word]) + 1.0
+            mean = as_double(records[group, word + 1])
             delta = value - mean
             step = delta / count
-            squares = records[group, word + 2].view(np.float64) + delta * (delta - step)
-            records[group, word] = np.float64(count).view(np.int64)
-            records[group, word + 1] = np.float64(mean + step).view(np.int64)
-            records[group, word + 2] = np.float64(squares).view(np.int64)
+            squares = as_double(records[group, word + 2]) + delta * (delta - step)
+            records[group, word] = as_word(count)
+            records[group, word + 1] = as_word(mean + step)
+            records[group, word + 2] = as_word(squares)
 
 
 @njit(cache=True, nogil=True)
@@ -160,15 +172,15 @@ def merge_moments(records, at, groups, base, counts, means, squares):
         group, more = groups[i], counts[base + i]
         if more == 0.0:
             continue
-        count = records[group, word].view(np.float64)
-        mean = records[group, word + 1].view(np.float64)
+        count = as_double(records[group, word])
+        mean = as_double(records[group, word + 1])
         total = count + more
         delta = means[base + i] - mean
         step = delta / total
-        both = records[group, word + 2].view(np.float64) + squares[base + i] + delta * step * count * more
-        records[group, word] = np.float64(total).view(np.int64)
-        records[group, word + 1] = np.float64(mean + step * more).view(np.int64)
-        records[group, word + 2] = np.float64(both).view(np.int64)
+        both = as_double(records[group, word + 2]) + squares[base + i] + delta * step * count * more
+        records[group, word] = as_word(total)
+        records[group, word + 1] = as_word(mean + step * more)
+        records[group, word + 2] = as_word(both)
 
 
 @njit(cache=True, nogil=True)

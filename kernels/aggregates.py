@@ -17,7 +17,7 @@ import pyarrow.types as pt
 
 from . import accumulate as acc
 from .columns import Column, Form, array_of, column_of, form_of, freeze
-from .decimals import MAX_PRECISION, finish_averages, finish_sums, pin_overflows, power_of_ten
+from .decimals import MAX_PRECISION, decimals_to_doubles, finish_averages, finish_sums, pin_overflows, power_of_ten
 from .errors import ArithmeticOverflow, UnsupportedType
 from .functions import Aggregate
 from .records import Field, Records, to_ordered
@@ -99,8 +99,9 @@ def _reform(column: Column, form: Form, values: np.ndarray) -> Column:
 
 def _doubles(array: pa.Array, column: Column) -> np.ndarray:
     if column.form is Form.DECIMAL:
-        low, high = column.values[:, 0].view(np.uint64), column.values[:, 1]
-        return (high.astype(np.float64) * 2.0**64 + low) / 10.0**array.type.scale
+        doubles = np.empty(len(array), np.float64)
+        decimals_to_doubles(column.values, 10.0**array.type.scale, doubles)
+        return doubles
     return column.values.astype(np.float64, copy=False)
 
 
@@ -248,7 +249,7 @@ def _avg_decimal(name: str, data_type: pa.DataType, where: str, ansi: bool) -> B
     count = Field("count", pa.int64(), nullable=False)
     scale = min(data_type.scale + 4, MAX_PRECISION)
     result = pa.decimal128(min(data_type.precision + 4, MAX_PRECISION), scale)
-    limits = np.stack((power_of_ten(sum_type.precision), power_of_ten(result.precision)))
+    limits = (power_of_ten(sum_type.precision), power_of_ten(result.precision))
     scale_up = np.uint64(10 ** (scale - data_type.scale))
 
     def finish(records: Records, groups: np.ndarray) -> pa.Array:

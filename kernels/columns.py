@@ -183,7 +183,7 @@ def validity_of(array: pa.Array) -> tuple[np.ndarray, int]:
     """Give an array's validity bitmap and the bit at which its first row stands."""
     if array.null_count == 0:
         return NO_BYTES, 0
-    return np.frombuffer(array.buffers()[0], np.uint8), array.offset
+    return freeze(np.frombuffer(array.buffers()[0], np.uint8)), array.offset
 
 
 def _bits(array: pa.BooleanArray) -> np.ndarray:

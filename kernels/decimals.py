@@ -17,10 +17,10 @@ LOW_HALF = np.uint64(0xFFFFFFFF)
 U32 = np.uint64(32)
 
 
-def power_of_ten(digits: int) -> np.ndarray:
+def power_of_ten(digits: int) -> tuple[np.uint64, np.uint64]:
     """Give 10**digits as two words, low word first."""
     value = 10**digits
-    return np.array([value & (2**64 - 1), value >> 64], np.uint64)
+    return np.uint64(value & (2**64 - 1)), np.uint64(value >> 64)
 
 
 @njit(cache=True, nogil=True)
@@ -45,6 +45,17 @@ def negate(a, b):
     """Give the two words of a number's negative."""
     low = ~a + np.uint64(1)
     return low, ~b + np.uint64(low == 0)
+
+
+@njit(cache=True, nogil=True)
+def decimals_to_doubles(values, divisor, doubles):
+    """Divide two-word decimals by a power of ten; from the magnitude, so that small negatives stay exact."""
+    for row in range(len(values)):
+        low, high = np.uint64(values[row, 0]), np.uint64(values[row, 1])
+        if values[row, 1] < 0:
+            low, high = negate(low, high)
+        whole = np.float64(high) * 18446744073709551616.0 + np.float64(low)
+        doubles[row] = -whole / divisor if values[row, 1] < 0 else whole / divisor
 
 
 @njit(cache=True, nogil=True)

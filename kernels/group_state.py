@@ -239,18 +239,13 @@ class GroupState:
         """
         self._require_whole()
         started = time.perf_counter()
-        partials = self._groups.export(self._groups.table.live())
-        body = self._with_keys_repeated(partials) if check_version(version) == 1 else partials
+        body = self._groups.export(self._groups.table.live())
+        if check_version(version) == 1:
+            body = repeat_keys(self.query, body)
         facts = {"watermark_ms": self.watermark_ms, "buckets": buckets}
         data = dump_state(version, OPERATOR, self.query.describe(), facts, body)
         self.metrics.commitTimeMs = _milliseconds(started, time.perf_counter())
         return data
-
-    def _with_keys_repeated(self, partials: pa.RecordBatch) -> pa.RecordBatch:
-        count = len(self.query.layout.types)
-        columns, names = partials.columns, partials.schema
-        schema = pa.schema([*list(names)[:count], *self.query.key_fields("value"), *list(names)[count:]])
-        return pa.RecordBatch.from_arrays([*columns[:count], *columns[:count], *columns[count:]], schema=schema)
 
     @classmethod
     def from_bytes(
@@ -266,12 +261,10 @@ class GroupState:
         saved = load_state(data, OPERATOR)
         require_same("query", saved.header.get("query", {}), query.describe())
         require_same("layout", {"buckets": saved.header.get("buckets")}, {"buckets": buckets})
-        body = saved.body
-        if saved.version == 1:
-            count = len(query.layout.types)
-            body = body.select([*range(count), *range(2 * count, body.num_columns)])
-        if not body.schema.equals(query.partial_schema):
-            raise StateFormatError(f"the state's columns are {body.schema}, this query's are {query.partial_schema}")
+        schema = state_schema(query, saved.version)
+        if not saved.body.schema.equals(schema):
+            raise StateFormatError(f"the state's columns are {saved.body.schema}, this query's are {schema}")
+        body = drop_repeated_keys(query, saved.body) if saved.version == 1 else saved.body
         state = cls(query, output_mode)
         state._restore(body)
         if len(state) != body.num_rows:
@@ -282,6 +275,27 @@ class GroupState:
     def _require_whole(self) -> None:
         if self._broken:
             raise MillraceError("this state failed in the middle of a batch; load it again from its last bytes")
+
+
+def state_schema(query: Aggregation, version: int) -> pa.Schema:
+    """Give the columns of a state at rest: keys, in version 1 the keys again, then accumulators."""
+    fields = list(query.partial_schema)
+    keys = len(query.layout.types)
+    repeated = query.key_fields("value") if version == 1 else []
+    return pa.schema([*fields[:keys], *repeated, *fields[keys:]])
+
+
+def repeat_keys(query: Aggregation, partials: pa.RecordBatch) -> pa.RecordBatch:
+    """Turn columns of version 2 into version 1."""
+    keys = len(query.layout.types)
+    columns = partials.columns
+    return pa.RecordBatch.from_arrays([*columns[:keys], *columns], schema=state_schema(query, 1))
+
+
+def drop_repeated_keys(query: Aggregation, body: pa.RecordBatch) -> pa.RecordBatch:
+    """Turn columns of version 1 into version 2."""
+    keys = len(query.layout.types)
+    return pa.RecordBatch.from_arrays([*body.columns[:keys], *body.columns[2 * keys :]], schema=query.partial_schema)
 
 
 def _milliseconds(start: float, end: float) -> int:

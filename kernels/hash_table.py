@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from .arena import Arena
-from .columns import Column
+from .columns import Column, freeze
 from .keys import KeyLayout, Keys
 from .memory import aligned_empty, compare_bytes, copy_bytes, grown, prefetch
 
@@ -139,7 +139,8 @@ class HashTable:
     def delete(self, groups: np.ndarray) -> None:
         """Remove groups; their numbers go back for later keys. Every group must exist, once."""
         words, starts, lengths = self.key_rows(groups)
-        hashes = self.layout.hash(words, starts, starts + lengths, self.arena.data)
+        ends = starts + lengths
+        hashes = self.layout.hash(freeze(words), freeze(starts), freeze(ends), freeze(self.arena.data))
         delete_groups(self._slots, np.uint64(32 - self._bits), hashes, groups)
         self.arena.garbage += int(lengths.sum())
         self._give_back(groups)

@@ -144,14 +144,14 @@ def _read_body(view: memoryview, header: Mapping[str, Any]) -> pa.RecordBatch:
         with pa.ipc.open_stream(pa.py_buffer(view)) as reader:
             body = reader.read_next_batch()
         body.validate(full=True)
-    except (pa.ArrowException, StopIteration) as error:
+    except Exception as error:  # Arrow meets foreign bytes with errors of many kinds
         raise StateFormatError(f"the state's rows cannot be read: {error}") from error
     if body.num_rows != header.get("rows"):
         raise StateFormatError(f"the state has {body.num_rows} rows, its header promises {header.get('rows')}")
     return body
 
 
-def require_same(argument: str, saved: Mapping[str, Any], current: Mapping[str, Any]) -> None:
+def require_same(argument: str, saved: Any, current: Mapping[str, Any]) -> None:
     """Refuse a state of another query, naming every part that differs.
 
     Examples
@@ -161,6 +161,8 @@ def require_same(argument: str, saved: Mapping[str, Any], current: Mapping[str, 
         ...
     millrace.kernels.errors.StateFormatError: the state belongs to another query: keys was ["a"], now is ["b"]
     """
+    if not isinstance(saved, Mapping):
+        raise StateFormatError(f"the state's header does not describe its {argument}")
     parts = dict.fromkeys([*saved, *current])
     # Through JSON and back, so that tuples and lists compare alike.
     now = json.loads(json.dumps(current))

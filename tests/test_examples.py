@@ -1,8 +1,9 @@
-"""Every example in a docstring or in the README runs and gives what it says."""
+"""Every example in a docstring, in the README or in the docs runs and gives what it says."""
 
 import doctest
 import importlib
 import pkgutil
+import re
 from pathlib import Path
 
 import millrace.kernels
@@ -22,5 +23,14 @@ def test_docstrings(name):
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
-def test_readme():
-    assert doctest.testfile(str(ROOT / "README.md"), module_relative=False).failed == 0
+def code_blocks():
+    """Every Python block of the README and the docs, each to be run by itself."""
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        for i, block in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL)):
+            yield pytest.param(block, id=f"{path.name}-{i}")
+
+
+@pytest.mark.parametrize("block", list(code_blocks()))
+def test_code_blocks(block, capsys):
+    exec(compile(block, "<example>", "exec"), {})
+    assert capsys.readouterr().out.splitlines() == re.findall(r"^#> (.*)$", block, re.MULTILINE)

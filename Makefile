@@ -1,0 +1,49 @@
+# make demo · make test · make lint · make bench · make soak · make clean-cache · make clean
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint bench soak clean clean-cache java
+
+demo: $(VENV)/.demo
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.test java
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.bench
+	$(BIN)/asv machine --yes
+	$(BIN)/asv run --python=same --quick --show-stderr
+	$(BIN)/python benchmarks/ratios.py
+
+soak: $(VENV)/.test
+	$(BIN)/python -m pytest tests/soak --override-ini testpaths=tests/soak
+
+# Spark needs Java; the kernels do not, so a missing Java is reported and stops nothing.
+java:
+	@sh scripts/ensure_java.sh
+
+$(VENV)/pyvenv.cfg:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Millrace needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; choose one with: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp per set of dependencies: each target installs no more than it needs.
+$(VENV)/.%: $(VENV)/pyvenv.cfg pyproject.toml setup.cfg
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".$(EXTRA)"
+	@touch $@
+
+$(VENV)/.test: EXTRA := [test]
+$(VENV)/.lint: EXTRA := [lint]
+$(VENV)/.bench: EXTRA := [bench]
+
+clean-cache:
+	find kernels spark_glue tests benchmarks -name '*.nb[ic]' -delete
+
+clean:
+	rm -rf $(VENV) build *.egg-info .asv
+	find . -name __pycache__ -prune -exec rm -rf {} +
