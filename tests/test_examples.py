@@ -33,4 +33,4 @@ def code_blocks():
 @pytest.mark.parametrize("block", list(code_blocks()))
 def test_code_blocks(block, capsys):
     exec(compile(block, "<example>", "exec"), {})
-    assert capsys.readouterr().out.splitlines() == re.findall(r"^#> (.*)$", block, re.MULTILINE)
+    assert capsys.readouterr().out.splitlines() == re.findall(r"^# prints: (.*)$", block, re.MULTILINE)

@@ -135,7 +135,7 @@ def test_all_null_and_empty_columns():
 
 @pytest.mark.parametrize("given", [pa.uint8(), pa.uint64(), pa.list_(pa.int8()), pa.float16(), pa.time32("s")])
 def test_types_that_cannot_be_keys_are_refused(given):
-    with pytest.raises(UnsupportedType, match="keys: column 'k' is .* accepted are"):
+    with pytest.raises(UnsupportedType, match=r"keys: column 'k' is .* accepted are"):
         Aggregation(pa.schema({"k": given}), ["k"], {"n": F.count()})
 
 

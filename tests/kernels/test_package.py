@@ -90,7 +90,7 @@ def test_modes_that_cannot_be():
     plain = Aggregation(SCHEMA, ["user"], {"rows": F.count()})
     with pytest.raises(InvalidArgument, match="output_mode: got 'upsert', accepted is 'append', 'update' or 'comp"):
         GroupState(plain, "upsert")
-    with pytest.raises(InvalidArgument, match="append.* accepted is append only if the event_time"):
+    with pytest.raises(InvalidArgument, match=r"append.* accepted is append only if the event_time"):
         GroupState(plain, "append")
     with pytest.raises(InvalidArgument, match="append"):
         GroupState(Aggregation(SCHEMA, ["user"], {"rows": F.count()}, event_time="ts"), "append")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import itertools
 import math
 from decimal import Decimal
 
@@ -77,7 +78,7 @@ def awkward(table: pa.Table) -> list[pa.RecordBatch]:
     """The same rows as uneven slices, so that offsets are not zero and a slice may hold nothing."""
     cuts = [0, 1, 8, 8, 500, 1777, table.num_rows]
     batch = pa.concat_tables([table.slice(0, 5), table]).combine_chunks().to_batches()[0].slice(5)
-    return [batch.slice(a, b - a) for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [batch.slice(a, b - a) for a, b in itertools.pairwise(cuts)]
 
 
 def ours(table: pa.Table, how: str, split: bool, **aggs) -> dict:
