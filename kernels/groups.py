@@ -152,8 +152,7 @@ class Groups:
 
     def keys(self, groups: np.ndarray) -> list[pa.Array]:
         """Give the key columns of some groups, the window as its start."""
-        words, starts, lengths = self.table.key_rows(groups)
-        return self.query.layout.decode(words, starts, lengths, self.table.arena.data)
+        return self.query.layout.decode(self.table.key_columns(groups), self.table.arena.data)
 
     def finish(self, groups: np.ndarray) -> pa.RecordBatch:
         """Give the result rows of some groups."""

@@ -14,9 +14,9 @@ import numpy as np
 from numba import njit
 
 from .arena import Arena
-from .columns import Column, freeze
+from .columns import NO_WORDS, Column, freeze
 from .keys import KeyLayout, Keys
-from .memory import aligned_empty, compare_bytes, copy_bytes, grown, prefetch
+from .memory import compare_bytes, copy_bytes, empty, grown, prefetch
 
 EMPTY = np.uint64(0)
 ONE = np.uint64(1)
@@ -60,8 +60,8 @@ class HashTable:
         self.arena = Arena()
         self._has_null_word = False
         self._bits = _slot_bits(expected)
-        self._slots = np.zeros(1 << self._bits, np.uint64)
-        self._keys = aligned_empty((max(expected, 1), layout.words + 2 * layout.has_bytes), np.uint64)
+        self._slots = _empty_slots(self._bits)
+        self._keys = empty((max(expected, 1), layout.words + 2 * layout.has_bytes), np.uint64)
         self._free = np.empty(0, np.uint32)
         self._free_count = 0
         self._found = self._made = np.empty(0, np.uint32)
@@ -88,7 +88,7 @@ class HashTable:
     def _widen_for_nulls(self) -> None:
         """Give every key row a null word; no hash changes, so the slots stay as they are."""
         words = self.layout.words
-        wider = aligned_empty((len(self._keys), self._keys.shape[1] + 1), np.uint64)
+        wider = empty((len(self._keys), self._keys.shape[1] + 1), np.uint64)
         wider[:, :words] = self._keys[:, :words]
         wider[:, words] = 0
         wider[:, words + 1 :] = self._keys[:, words:]
@@ -118,6 +118,8 @@ class HashTable:
             )  # fmt: skip
         elif keys.words.shape[1] == 1:
             count = upsert_word(self._slots, shift, self._keys, keys.words, keys.hashes, supply, groups, made)
+        elif keys.words.shape[1] == 2:
+            count = upsert_pair(self._slots, shift, self._keys, keys.words, keys.hashes, supply, groups, made)
         else:
             count = upsert_words(self._slots, shift, self._keys, keys.words, keys.hashes, supply, groups, made)
         self._take(count)
@@ -138,11 +140,14 @@ class HashTable:
 
     def delete(self, groups: np.ndarray) -> None:
         """Remove groups; their numbers go back for later keys. Every group must exist, once."""
-        words, starts, lengths = self.key_rows(groups)
-        ends = starts + lengths
+        keys = self._keys[groups]
+        words, starts, ends = keys, NO_WORDS, NO_WORDS
+        if self.layout.has_bytes:
+            words, starts = keys[:, :-2].copy(), keys[:, -2].astype(np.int64)
+            ends = starts + keys[:, -1].astype(np.int64)
+            self.arena.garbage += int((ends - starts).sum())
         hashes = self.layout.hash(freeze(words), freeze(starts), freeze(ends), freeze(self.arena.data))
         delete_groups(self._slots, np.uint64(32 - self._bits), hashes, groups)
-        self.arena.garbage += int(lengths.sum())
         self._give_back(groups)
 
     def live(self) -> np.ndarray:
@@ -153,15 +158,11 @@ class HashTable:
         alive[self._free[: self._free_count]] = False
         return np.flatnonzero(alive).astype(np.uint32)
 
-    def key_rows(self, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Give the words of some groups' keys, and where their bytes start and how many there are."""
-        rows = np.empty((len(groups), self._keys.shape[1]), np.uint64)
-        gather_rows(self._keys, groups, rows)
-        if not self.layout.has_bytes:
-            none = np.zeros(len(groups), np.int64)
-            return rows, none, none
-        spans = rows[:, -2:].astype(np.int64)
-        return np.ascontiguousarray(rows[:, :-2]), spans[:, 0].copy(), spans[:, 1].copy()
+    def key_columns(self, groups: np.ndarray) -> np.ndarray:
+        """Give some groups' keys, one row per word, as `KeyLayout.decode` wants them."""
+        columns = empty((self._keys.shape[1], len(groups)), np.uint64)
+        gather_columns(self._keys, groups, columns)
+        return columns
 
     def key_word(self, groups: np.ndarray, word: int) -> np.ndarray:
         """Give one word of some groups' keys, as int64."""
@@ -181,7 +182,7 @@ class HashTable:
         bits = _slot_bits(wanted)
         if bits > self._bits:
             bits = max(bits, min(bits + 1, ROOMY_SLOT_BITS))
-            slots = np.zeros(1 << bits, np.uint64)
+            slots = _empty_slots(bits)
             move_slots(self._slots, slots, np.uint64(32 - bits))
             self._slots, self._bits = slots, bits
         self._keys = grown(self._keys, self.high_water, self.high_water + rows)
@@ -196,6 +197,12 @@ class HashTable:
         self._free = grown(self._free, self._free_count, count)
         self._free[self._free_count : count] = groups
         self._free_count = count
+
+
+def _empty_slots(bits: int) -> np.ndarray:
+    slots = empty((1 << bits,), np.uint64)
+    slots.fill(EMPTY)
+    return slots
 
 
 def _slot_bits(groups: int) -> int:
@@ -235,6 +242,37 @@ def upsert_word(slots, shift, keys, words, hashes, supply, groups, made):
                 break
             group = np.uint32((slot & GROUP_MASK) - ONE)
             if slot >> TAG_BITS == tag and keys[group, 0] == key:
+                groups[row] = group
+                break
+            at = (at + ONE) & mask
+    return taken
+
+
+@njit(cache=True, nogil=True)
+def upsert_pair(slots, shift, keys, words, hashes, supply, groups, made):
+    """Upsert keys of two words, such as a number and a window; returns how many groups were `made`."""
+    mask = np.uint64(len(slots) - 1)
+    rows, taken = len(groups), 0
+    for row in range(rows):
+        if row + 2 * AHEAD < rows:
+            prefetch(slots, np.int64((hashes[row + 2 * AHEAD] >> TAG_BITS) >> shift))
+        if row + AHEAD < rows:
+            ahead = slots[(hashes[row + AHEAD] >> TAG_BITS) >> shift]
+            prefetch(keys, np.int64(ahead & GROUP_MASK) * 2 - 2)
+        first, second, tag = words[row, 0], words[row, 1], hashes[row] >> TAG_BITS
+        at = tag >> shift
+        while True:
+            slot = slots[at]
+            if slot == EMPTY:
+                group = next_group(supply, taken)
+                made[taken] = group
+                taken += 1
+                slots[at] = (tag << TAG_BITS) | (np.uint64(group) + ONE)
+                keys[group, 0], keys[group, 1] = first, second
+                groups[row] = group
+                break
+            group = np.uint32((slot & GROUP_MASK) - ONE)
+            if slot >> TAG_BITS == tag and keys[group, 0] == first and keys[group, 1] == second:
                 groups[row] = group
                 break
             at = (at + ONE) & mask
@@ -402,8 +440,8 @@ def move_slots(slots, larger, shift):
 
 
 @njit(cache=True, nogil=True)
-def gather_rows(keys, groups, out):
-    """Read the key rows of some groups."""
+def gather_columns(keys, groups, columns):
+    """Read the key rows of some groups into columns."""
     for row in range(len(groups)):
-        for word in range(out.shape[1]):
-            out[row, word] = keys[groups[row], word]
+        for word in range(len(columns)):
+            columns[word, row] = keys[groups[row], word]

@@ -144,16 +144,21 @@ class KeyLayout:
             lengths[~column.valid_rows(base, rows)] = 0
         return lengths
 
-    def decode(self, words: np.ndarray, starts: np.ndarray, lengths: np.ndarray, data: np.ndarray) -> list[pa.Array]:
-        """Turn stored keys back into one Arrow array per key column."""
-        nulls = words[:, self.words] if words.shape[1] > self.words else None
-        cursors = starts.copy()
-        return [self._decode_column(i, words, nulls, cursors, lengths, data) for i in range(len(self.types))]
+    def decode(self, columns: np.ndarray, data: np.ndarray) -> list[pa.Array]:
+        """Turn stored keys back into one Arrow array per key column.
+
+        `columns` has a row per word of the keys, null word and bytes included, as
+        `HashTable.key_columns` gives them; `data` is what the keys' bytes lie in.
+        """
+        has_null_word = len(columns) > self.words + 2 * self.has_bytes
+        nulls = columns[self.words] if has_null_word else None
+        cursors, lengths = columns[-2:].astype(np.int64) if self.has_bytes else (NO_WORDS, NO_WORDS)
+        return [self._decode_column(i, columns, nulls, cursors, lengths, data) for i in range(len(self.types))]
 
     def _decode_column(
         self,
         i: int,
-        words: np.ndarray,
+        columns: np.ndarray,
         nulls: np.ndarray | None,
         cursors: np.ndarray,
         lengths: np.ndarray,
@@ -167,12 +172,12 @@ class KeyLayout:
                 read_lengths(data, cursors, lengths)
             out = np.empty(int(lengths.sum()), np.uint8)
             gather_spans(data, cursors, lengths, out)
+            # The next byte column of the same key, if there is one, begins where this one ends.
             cursors += lengths
             return bytes_array(data_type, lengths, out, valid)
         if form is Form.DECIMAL:
-            return array_of(data_type, words[:, at : at + 2], valid)
-        dtype = np.float64 if pt.is_floating(data_type) else np.int64
-        return array_of(data_type, np.ascontiguousarray(words[:, at]).view(dtype), valid)
+            return array_of(data_type, columns[at : at + 2].T, valid)
+        return array_of(data_type, columns[at].view(np.float64 if pt.is_floating(data_type) else np.int64), valid)
 
 
 @njit(cache=True, nogil=True)

@@ -6,7 +6,10 @@ arrays it passes to a function: within the hottest loops that alone doubled the 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+import pyarrow as pa
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -81,15 +84,16 @@ def compare_bytes(typing_context, left, left_start, right, right_start, length):
 
 # Memory that is reserved but never written costs nothing, so small arrays grow in large strides.
 SMALL_BYTES = 64 * 2**20
-CACHE_LINE = 64
 
 
-def aligned_empty(shape: tuple[int, ...], dtype: type) -> np.ndarray:
-    """Make an uninitialised array that begins on a cache line, so that short rows never straddle two."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    raw = np.empty(size + CACHE_LINE, np.uint8)
-    start = -raw.ctypes.data % CACHE_LINE
-    return raw[start : start + size].view(dtype).reshape(shape)
+def empty(shape: tuple[int, ...], dtype: type) -> np.ndarray:
+    """Make an uninitialised array in Arrow's memory pool.
+
+    The pool aligns to cache lines, so that short rows never straddle two, and keeps what is freed for
+    the next batch: getting fresh pages from the system can cost more than all loops over them.
+    """
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    return np.frombuffer(pa.allocate_buffer(size), np.uint8).view(dtype).reshape(shape)
 
 
 def grown(array: np.ndarray, used: int, wanted: int) -> np.ndarray:
@@ -100,6 +104,6 @@ def grown(array: np.ndarray, used: int, wanted: int) -> np.ndarray:
     if wanted <= len(array):
         return array
     factor = 4 if array.nbytes < SMALL_BYTES else 2
-    larger = aligned_empty((max(wanted, factor * len(array)), *array.shape[1:]), array.dtype.type)
+    larger = empty((max(wanted, factor * len(array)), *array.shape[1:]), array.dtype.type)
     larger[:used] = array[:used]
     return larger

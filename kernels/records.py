@@ -18,7 +18,7 @@ from .accumulate import gather_marks, gather_word, gather_words, start_records, 
 from .accumulate_by import CAPACITY_SHIFT, LENGTH_MASK
 from .arena import Arena, gather_spans
 from .columns import Form, array_of, bytes_array, form_of
-from .memory import aligned_empty, grown
+from .memory import empty, grown
 
 MARKS_PER_WORD = 63
 WORDS_PER_LINE = 8
@@ -65,7 +65,7 @@ class Records:
     def __init__(self, fields: Sequence[Field], expected: int = 0) -> None:
         self.fields = tuple(fields)
         self.template = _place(self.fields)
-        self.words = aligned_empty((max(expected, 1), len(self.template)), np.int64)
+        self.words = empty((max(expected, 1), len(self.template)), np.int64)
         self.arena = Arena()
         self.touched = np.empty(1024, np.uint32)
         self.touched_count = 0
@@ -119,7 +119,7 @@ class Records:
         return self._marks(f, groups) if f.nullable else None
 
     def _marks(self, f: Field, groups: np.ndarray) -> np.ndarray:
-        marks = np.empty(len(groups), np.bool_)
+        marks = empty((len(groups),), np.bool_)
         gather_marks(self.words, f.at, groups, marks)
         return marks
 
@@ -128,10 +128,10 @@ class Records:
         if f.words == 0:
             return self._marks(f, groups).astype(np.int64)
         if f.words > 1:
-            several = np.empty((len(groups), f.words), np.int64)
+            several = empty((len(groups), f.words), np.int64)
             gather_words(self.words, f.at, f.flip, groups, several)
             return several
-        kept = np.empty(len(groups), np.int64)
+        kept = empty((len(groups),), np.int64)
         gather_word(self.words, f.at, f.flip, groups, kept)
         if f.ordered:
             return from_ordered(kept)
