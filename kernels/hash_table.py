@@ -111,7 +111,7 @@ class HashTable:
         supply = (self._free, self._free_count, self.high_water)
         shift = np.uint64(32 - self._bits)
         if self.layout.has_bytes:
-            self.arena.reserve(int((keys.ends - keys.starts).sum()))
+            self.arena.reserve(keys.byte_count)
             count, self.arena.used = upsert_bytes(
                 self._slots, shift, self._keys, self.arena.data, self.arena.used,
                 keys.words, keys.starts, keys.ends, keys.data, keys.hashes, supply, groups, made,
@@ -146,7 +146,7 @@ class HashTable:
             words, starts = keys[:, :-2].copy(), keys[:, -2].astype(np.int64)
             ends = starts + keys[:, -1].astype(np.int64)
             self.arena.garbage += int((ends - starts).sum())
-        hashes = self.layout.hash(freeze(words), freeze(starts), freeze(ends), freeze(self.arena.data))
+        hashes, _ = self.layout.hash(freeze(words), freeze(starts), freeze(ends), freeze(self.arena.data))
         delete_groups(self._slots, np.uint64(32 - self._bits), hashes, groups)
         self._give_back(groups)
 

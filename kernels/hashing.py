@@ -58,24 +58,28 @@ def hash_in_nulls(words, null_column, hashes):
 
 @njit(cache=True, nogil=True)
 def hash_in_bytes(starts, ends, data, hashes):
-    """Fold a byte string per row into the hashes of the rows' words."""
+    """Fold a byte string per row into the hashes of the rows' words, eight bytes at a time.
+
+    The last eight bytes may overlap those before; a string of fewer than eight is one short word.
+    Returns how many bytes there are in all.
+    """
+    total = 0
     for row in range(len(hashes)):
-        hashes[row] = mix(hashes[row] ^ hash_span(data, starts[row], ends[row]))
-
-
-@njit(cache=True, nogil=True)
-def hash_span(data, start, end):
-    """Hash `data[start:end]` eight bytes at a time; the last word may overlap the one before."""
-    length = end - start
-    h = np.uint64(length) * LENGTH_SEED
-    if length < 8:
-        tail = np.uint64(0)
-        for position in range(start, end):
-            tail = (tail << U8) | np.uint64(data[position])
-        return absorb(h, tail)
-    for position in range(start, end - 8, 8):
-        h = absorb(h, load_word(data, position))
-    return absorb(h, load_word(data, end - 8))
+        start, end = starts[row], ends[row]
+        length = end - start
+        total += length
+        h = np.uint64(length) * LENGTH_SEED
+        if length >= 8:
+            for position in range(start, end - 8, 8):
+                h = absorb(h, load_word(data, position))
+            h = absorb(h, load_word(data, end - 8))
+        else:
+            tail = np.uint64(0)
+            for position in range(start, end):
+                tail = (tail << U8) | np.uint64(data[position])
+            h = absorb(h, tail)
+        hashes[row] = mix(hashes[row] ^ h)
+    return total
 
 
 @njit(cache=True, nogil=True)

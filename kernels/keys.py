@@ -41,6 +41,7 @@ class Keys:
     ends: np.ndarray
     data: np.ndarray
     hashes: np.ndarray
+    byte_count: int  # of all rows' bytes together
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -83,20 +84,19 @@ class KeyLayout:
         """
         words = self._encode_words(columns, base, rows, with_nulls)
         starts, ends, data = self._encode_bytes(columns, base, rows)
-        return Keys(words, starts, ends, data, self.hash(words, starts, ends, data))
+        return Keys(words, starts, ends, data, *self.hash(words, starts, ends, data))
 
-    def hash(self, words: np.ndarray, starts: np.ndarray, ends: np.ndarray, data: np.ndarray) -> np.ndarray:
-        """Hash keys, be they of a batch or read back from a table."""
+    def hash(self, words: np.ndarray, starts: np.ndarray, ends: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, int]:
+        """Hash keys, be they of a batch or read back from a table; also counts their bytes."""
         hashes = np.empty(len(words), np.uint64)
         if words.shape[1] == 1 and self.words == 1:
             hash_single_words(words, hashes)
         else:
             hash_words(words, self.words, hashes)
-        if self.has_bytes:
-            hash_in_bytes(starts, ends, data, hashes)
+        byte_count = hash_in_bytes(starts, ends, data, hashes) if self.has_bytes else 0
         if words.shape[1] > self.words:
             hash_in_nulls(words, self.words, hashes)
-        return hashes
+        return hashes, byte_count
 
     def _encode_words(self, columns: Sequence[Column], base: int, rows: int, with_nulls: bool) -> np.ndarray:
         stop = base + rows
