@@ -89,12 +89,8 @@ def workloads(table: pa.Table) -> dict[str, Callable[[], object]]:
 
 def as_rows(result: object, keys: int) -> pd.DataFrame:
     """Any engine's result as a sorted frame of the same columns."""
-    if isinstance(result, pa.Table | pa.RecordBatch):
-        frame = result.to_pandas()
-    elif isinstance(result, pl.DataFrame):
-        frame = result.to_pandas()
-    else:
-        frame = result.reset_index()
+    foreign = isinstance(result, pa.Table | pa.RecordBatch | pl.DataFrame)
+    frame = result.to_pandas() if foreign else result.reset_index()
     frame.columns = [*(f"k{i}" for i in range(keys)), "n", "s", "m"]
     return frame.astype({"n": "int64"}).sort_values(list(frame.columns[:keys])).reset_index(drop=True)
 

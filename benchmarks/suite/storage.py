@@ -1,0 +1,34 @@
+"""State to bytes and back."""
+
+from __future__ import annotations
+
+from millrace.kernels import GroupState
+
+from .inputs import KINDS, batch_of, query_for, scaled
+
+
+class SaveAndLoad:
+    """A million groups with three aggregates."""
+
+    params = (KINDS, [1, 2])
+    param_names = ("key", "version")
+    GROUPS = 1_000_000
+
+    def setup(self, kind: str, version: int) -> None:
+        batch = batch_of(kind, 3 * scaled(self.GROUPS), scaled(self.GROUPS))
+        self.query = query_for(batch)
+        self.state = GroupState(self.query, "update")
+        self.state.process(batch)
+        self.saved = self.state.to_bytes(version)
+        self.time_load(kind, version)
+
+    def time_save(self, kind: str, version: int) -> None:
+        self.state.to_bytes(version)
+
+    def time_load(self, kind: str, version: int) -> None:
+        GroupState.from_bytes(self.query, "update", self.saved)
+
+    def track_bytes_per_group(self, kind: str, version: int) -> float:
+        return len(self.saved) / len(self.state)
+
+    track_bytes_per_group.unit = "bytes"  # type: ignore[attr-defined]
