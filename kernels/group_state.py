@@ -27,6 +27,11 @@ class Metrics:
     """What one batch did, by the names that Spark's stateful operators use.
 
     `numRowsDroppedByWatermark` counts late *groups*, since Spark drops rows after aggregating them.
+
+    Examples
+    --------
+    >>> Metrics(numOutputRows=3).as_dict()["numOutputRows"]
+    3
     """
 
     numOutputRows: int = 0
@@ -124,7 +129,6 @@ class GroupState:
             a sum left its range. The state is then unusable; load it again from its last bytes.
         """
         self._require_whole()
-        self._broken = True
         result = self._process(data, limit_of(watermark_ms), limit_of(late_watermark_ms), partial)
         self._broken = False
         if watermark_ms is not None:
@@ -142,7 +146,7 @@ class GroupState:
         rows = self._groups.finish(self._emitted(touched, evicted))
         if len(evicted):
             self._groups.drop(evicted)
-            self._rebuild_if_sparse()
+        self._rebuild_if_sparse()
         self.metrics = Metrics(
             numOutputRows=rows.num_rows,
             numTotalStateRows=len(self),
@@ -163,6 +167,8 @@ class GroupState:
             rows = read(self.query, batch)
             if late_limit is not None:
                 rows = self._without_late(rows, late_limit, late_keys)
+            # From here on an error leaves part of the batch behind; see `process`.
+            self._broken = True
             self._track(self._groups.absorb(rows))
         if self.query.is_global:
             self._groups.ensure_global()

@@ -11,7 +11,7 @@ import time
 import millrace.kernels
 import pyarrow as pa
 import pytest
-from millrace.kernels import Aggregation, GroupState, InvalidArgument, UnsupportedType, window
+from millrace.kernels import Aggregation, GroupState, InvalidArgument, MillraceError, UnsupportedType, window
 from millrace.kernels import functions as F
 from numba.core.registry import CPUDispatcher
 
@@ -107,6 +107,19 @@ def test_a_batch_of_the_wrong_type():
     state = GroupState(Aggregation(SCHEMA, ["user"], {"total": F.sum("n")}), "update")
     with pytest.raises(InvalidArgument, match="batch: column 'n' is string, accepted is int64"):
         state.process(pa.record_batch({"user": ["a"], "n": ["many"]}))
+    # Nothing of it was taken in, so the state goes on.
+    rows = state.process(pa.record_batch({"user": ["a"], "n": [2]})).rows
+    assert rows.to_pylist() == [{"user": "a", "total": 2}]
+
+
+def test_a_batch_that_failed_halfway_spoils_the_state():
+    state = GroupState(Aggregation(SCHEMA, ["user"], {"total": F.sum("n")}), "update")
+    good, bad = pa.record_batch({"user": ["a"], "n": [1]}), pa.record_batch({"user": ["a"]})
+    with pytest.raises(InvalidArgument):
+        state.process([good, bad])
+    for call in (state.process, state.to_bytes):
+        with pytest.raises(MillraceError, match="failed in the middle of a batch; load it again"):
+            call()
 
 
 def test_partials_of_another_query():

@@ -21,7 +21,8 @@ from millrace.kernels import (
 )
 from millrace.kernels import functions as F
 
-ROWS, KEYS = 3000, 60
+# More rows than two chunks of the kernels hold.
+ROWS, KEYS = 9000, 60
 EPOCH = 1_767_225_600_000_000
 
 
@@ -76,7 +77,7 @@ def table_of(kind: str, seed: int = 0, **more: str) -> pa.Table:
 
 def awkward(table: pa.Table) -> list[pa.RecordBatch]:
     """The same rows as uneven slices, so that offsets are not zero and a slice may hold nothing."""
-    cuts = [0, 1, 8, 8, 500, 1777, table.num_rows]
+    cuts = [0, 1, 8, 8, 500, 4777, table.num_rows]
     batch = pa.concat_tables([table.slice(0, 5), table]).combine_chunks().to_batches()[0].slice(5)
     return [batch.slice(a, b - a) for a, b in itertools.pairwise(cuts)]
 
