@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -62,7 +62,7 @@ class Aggregation:
         self.schema = _checked_schema(schema)
         self.keys = _checked_keys(keys, self.schema)
         self.window = _checked_window(window, self.schema)
-        self.aggs = dict(aggs)
+        self.aggs = _checked_aggs(aggs)
         self.ansi = ansi
         self.event_time = _checked_event_time(event_time, self.schema)
         self._check_names()
@@ -148,12 +148,6 @@ class Aggregation:
         return bind(aggregate, [self.column_type(where, c) for c in aggregate.columns], where, self.ansi)
 
     def _check_names(self) -> None:
-        for name, aggregate in self.aggs.items():
-            if not isinstance(name, str) or not isinstance(aggregate, Aggregate):
-                accepted = f"an aggregate function: {', '.join(FUNCTIONS)}"
-                raise InvalidArgument.of(f"aggs[{name!r}]", aggregate, accepted)
-        if not self.aggs:
-            raise InvalidArgument.of("aggs", self.aggs, "at least one aggregate")
         names = [*([WINDOW] if self.window else []), *self.keys, *self.aggs]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -185,12 +179,23 @@ def _checked_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def _checked_keys(keys: Sequence[str], schema: pa.Schema) -> tuple[str, ...]:
-    if isinstance(keys, str):
-        raise InvalidArgument.of("keys", keys, f"a list of column names, like [{keys!r}]")
-    for name in keys:
+    if isinstance(keys, str) or not isinstance(keys, Iterable):
+        raise InvalidArgument.of("keys", keys, "a list of column names, like ['user']")
+    names = tuple(keys)
+    for name in names:
         if name not in schema.names:
             raise InvalidArgument.unknown_column("keys", name, schema.names)
-    return tuple(keys)
+    return names
+
+
+def _checked_aggs(aggs: Mapping[str, Aggregate]) -> dict[str, Aggregate]:
+    if not isinstance(aggs, Mapping) or not aggs:
+        raise InvalidArgument.of("aggs", aggs, "a dict of at least one output name to an aggregate function")
+    for name, aggregate in aggs.items():
+        if not isinstance(name, str) or not isinstance(aggregate, Aggregate):
+            accepted = f"an aggregate function: {', '.join(FUNCTIONS)}"
+            raise InvalidArgument.of(f"aggs[{name!r}]", aggregate, accepted)
+    return dict(aggs)
 
 
 def _checked_window(window: Window | None, schema: pa.Schema) -> Window | None:

@@ -139,9 +139,12 @@ def record_batches(data: pa.RecordBatch | pa.Table | Iterable[pa.RecordBatch]) -
         yield data
     elif isinstance(data, pa.Table):
         yield from data.to_batches()
-    else:
+    elif isinstance(data, Iterable) and not isinstance(data, str | bytes | dict) and not hasattr(data, "columns"):
         for part in data:
             yield from record_batches(part)
+    else:
+        accepted = "a pyarrow RecordBatch or Table, or an iterable of them"
+        raise InvalidArgument(f"data: got {type(data).__name__}, accepted is {accepted}")
 
 
 def storage_array(batch: pa.RecordBatch, name: str, wanted: pa.DataType) -> pa.Array:

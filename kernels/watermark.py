@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from numbers import Integral
 
 from .durations import Duration, to_microseconds
 from .errors import InvalidArgument
@@ -19,7 +20,11 @@ def limit_of(watermark_ms: int | None) -> int | None:
     >>> limit_of(4999)
     4999000
     """
-    return None if watermark_ms is None else min(watermark_ms * MICROSECONDS_PER_MS, INT64_MAX)
+    if watermark_ms is None:
+        return None
+    if not isinstance(watermark_ms, Integral) or isinstance(watermark_ms, bool):
+        raise InvalidArgument.of("watermark_ms", watermark_ms, "milliseconds as an int, or None")
+    return max(-INT64_MAX, min(int(watermark_ms) * MICROSECONDS_PER_MS, INT64_MAX))
 
 
 @dataclass

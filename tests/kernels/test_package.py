@@ -9,6 +9,7 @@ import sys
 import time
 
 import millrace.kernels
+import pandas
 import pyarrow as pa
 import pytest
 from millrace.kernels import Aggregation, GroupState, InvalidArgument, MillraceError, UnsupportedType, window
@@ -66,7 +67,9 @@ def test_every_kernel_is_cached_and_releases_the_interpreter():
         ({"keys": ["usr"]}, "keys: there is no column 'usr' .did you mean 'user'"),
         ({"keys": "user"}, "keys: got 'user', accepted is a list of column names"),
         ({"keys": ["tags"]}, "keys: column 'tags' is list.* accepted are"),
-        ({"aggs": {}}, "aggs: got {}, accepted is at least one"),
+        ({"aggs": {}}, "aggs: got {}, accepted is a dict of at least one"),
+        ({"aggs": [F.count()]}, "aggs: got .*, accepted is a dict"),
+        ({"keys": 3}, "keys: got 3, accepted is a list of column names"),
         ({"aggs": {"x": "sum"}}, r"aggs\['x'\]: got 'sum', accepted is an aggregate function: count"),
         ({"aggs": {"x": F.sum("m")}}, r"aggs\['x'\]: there is no column 'm'"),
         ({"aggs": {"user": F.count()}}, "output names must differ, 'user' would come twice"),
@@ -131,3 +134,23 @@ def test_partials_of_another_query():
 
 def test_a_refused_type_is_an_invalid_argument_and_a_value_error():
     assert issubclass(UnsupportedType, InvalidArgument) and issubclass(InvalidArgument, ValueError)
+
+
+@pytest.mark.parametrize("data", ["abc", 7, {"user": ["a"]}, [1], [None], pandas.DataFrame({"user": ["a"]})])
+def test_data_that_is_not_arrow(data):
+    state = GroupState(Aggregation(SCHEMA, ["user"], {"rows": F.count()}), "update")
+    with pytest.raises(InvalidArgument, match=r"data: got .*, accepted is a pyarrow RecordBatch or Table"):
+        state.process(data)
+
+
+@pytest.mark.parametrize("watermark", [1.5, "10 seconds", True])
+def test_a_watermark_that_is_none(watermark):
+    state = GroupState(Aggregation(SCHEMA, ["ts"], {"rows": F.count()}, event_time="ts"), "append")
+    with pytest.raises(InvalidArgument, match=r"watermark_ms: got .* accepted is milliseconds as an int"):
+        state.process(watermark_ms=watermark)
+
+
+def test_the_end_of_all_time_evicts_everything_that_has_a_time():
+    state = GroupState(Aggregation(SCHEMA, ["ts"], {"rows": F.count()}, event_time="ts"), "append")
+    state.process(pa.record_batch({"ts": pa.array([2**62, -(2**62), None], pa.timestamp("us"))}))
+    assert state.process(watermark_ms=2**63 - 1).metrics.numRemovedStateRows == 2 and len(state) == 1
