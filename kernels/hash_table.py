@@ -17,6 +17,7 @@ from .arena import Arena
 from .columns import NO_WORDS, Column, freeze
 from .keys import KeyLayout, Keys
 from .memory import compare_bytes, copy_bytes, empty, grown, prefetch
+from .number_pool import NumberPool
 
 EMPTY = np.uint64(0)
 ONE = np.uint64(1)
@@ -62,17 +63,20 @@ class HashTable:
         self._bits = _slot_bits(expected)
         self._slots = _empty_slots(self._bits)
         self._keys = empty((max(expected, 1), layout.words + 2 * layout.has_bytes), np.uint64)
-        self._free = np.empty(0, np.uint32)
-        self._free_count = 0
+        self._pool = NumberPool()
         self._found = self._made = np.empty(0, np.uint32)
-        self.high_water = 0
 
     def __len__(self) -> int:
-        return self.high_water - self._free_count
+        return len(self._pool)
+
+    @property
+    def high_water(self) -> int:
+        """One more than the greatest group number given so far."""
+        return self._pool.high_water
 
     @property
     def nbytes(self) -> int:
-        return self._slots.nbytes + self._keys.nbytes + self._free.nbytes + self.arena.nbytes
+        return self._slots.nbytes + self._keys.nbytes + self._pool.nbytes + self.arena.nbytes
 
     @property
     def capacity(self) -> int:
@@ -108,7 +112,7 @@ class HashTable:
         if rows > len(self._made):
             self._found, self._made = np.empty(rows, np.uint32), np.empty(rows, np.uint32)
         groups, made = self._found[:rows], self._made
-        supply = (self._free, self._free_count, self.high_water)
+        supply = self._pool.supply
         shift = np.uint64(32 - self._bits)
         if self.layout.has_bytes:
             self.arena.reserve(keys.byte_count)
@@ -122,7 +126,7 @@ class HashTable:
             count = upsert_pair(self._slots, shift, self._keys, keys.words, keys.hashes, supply, groups, made)
         else:
             count = upsert_words(self._slots, shift, self._keys, keys.words, keys.hashes, supply, groups, made)
-        self._take(count)
+        self._pool.taken(count)
         return groups, made[:count]
 
     def find(self, keys: Keys) -> np.ndarray:
@@ -148,15 +152,11 @@ class HashTable:
             self.arena.garbage += int((ends - starts).sum())
         hashes, _ = self.layout.hash(freeze(words), freeze(starts), freeze(ends), freeze(self.arena.data))
         delete_groups(self._slots, np.uint64(32 - self._bits), hashes, groups)
-        self._give_back(groups)
+        self._pool.give_back(groups)
 
     def live(self) -> np.ndarray:
         """Give the numbers of all groups, ascending."""
-        if not self._free_count:
-            return np.arange(self.high_water, dtype=np.uint32)
-        alive = np.ones(self.high_water, np.bool_)
-        alive[self._free[: self._free_count]] = False
-        return np.flatnonzero(alive).astype(np.uint32)
+        return self._pool.live()
 
     def key_columns(self, groups: np.ndarray) -> np.ndarray:
         """Give some groups' keys, one row per word, as `KeyLayout.decode` wants them."""
@@ -186,17 +186,6 @@ class HashTable:
             move_slots(self._slots, slots, np.uint64(32 - bits))
             self._slots, self._bits = slots, bits
         self._keys = grown(self._keys, self.high_water, self.high_water + rows)
-
-    def _take(self, count: int) -> None:
-        reused = min(count, self._free_count)
-        self._free_count -= reused
-        self.high_water += count - reused
-
-    def _give_back(self, groups: np.ndarray) -> None:
-        count = self._free_count + len(groups)
-        self._free = grown(self._free, self._free_count, count)
-        self._free[self._free_count : count] = groups
-        self._free_count = count
 
 
 def _empty_slots(bits: int) -> np.ndarray:
