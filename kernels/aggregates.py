@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from . import accumulate as acc
-from .columns import Column, Form, array_of, column_of, form_of, freeze
+from .columns import Column, Form, array_of, column_of, form_of
 from .decimals import MAX_PRECISION, decimals_to_doubles, finish_averages, finish_sums, pin_overflows, power_of_ten
 from .errors import ArithmeticOverflow, UnsupportedType
 from .functions import Aggregate
+from .memory import freeze
 from .records import Field, Records, to_ordered
 from .steps import (
     AddChecked,

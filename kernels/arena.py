@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .memory import copy_bytes, grown
+from .memory import copy_bytes, freeze, grown
 
 
 class Arena:
@@ -28,9 +28,14 @@ class Arena:
         self.data = grown(self.data, self.used, self.used + extra)
 
 
+def gather_spans(data: np.ndarray, starts: np.ndarray, lengths: np.ndarray, out: np.ndarray) -> None:
+    """Lay the spans of many rows one after another into `out`, whoever owns the bytes."""
+    lay_spans(freeze(data), freeze(starts), freeze(lengths), out)
+
+
 @njit(cache=True, nogil=True)
-def gather_spans(data, starts, lengths, out):
-    """Lay the spans of many rows one after another into `out`."""
+def lay_spans(data, starts, lengths, out):
+    """The loop of `gather_spans`."""
     at = 0
     for row in range(len(starts)):
         copy_bytes(data, starts[row], out, at, lengths[row])

@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from .errors import InvalidArgument, UnsupportedType
+from .memory import freeze
 
 Form = Enum("Form", ["WORD", "FLOAT", "DECIMAL", "BYTES"])
 
@@ -70,13 +71,6 @@ class Column:
         return Column(self.form, freeze(self.values[rows]), valid, offset, self.starts, self.ends, self.data)
 
 
-def freeze(array: np.ndarray) -> np.ndarray:
-    """Give a read-only view, the only kind of array that input kernels are compiled for."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
 NO_BYTES = freeze(np.empty(0, np.uint8))
 NO_WORDS = freeze(np.empty(0, np.int64))
 
@@ -97,31 +91,47 @@ def storage_type(data_type: pa.DataType, argument: str, name: str) -> pa.DataTyp
     UnsupportedType
         for a type that can be neither key nor value.
     """
-    if pt.is_dictionary(data_type):
-        return storage_type(data_type.value_type, argument, name)
+    data_type = plain_type(data_type)
     if pt.is_timestamp(data_type):
         return pa.timestamp("us", data_type.tz)
     if pt.is_decimal32(data_type) or pt.is_decimal64(data_type):
         return pa.decimal128(data_type.precision, data_type.scale)
-    if pt.is_string_view(data_type):
-        return pa.string()
-    if pt.is_binary_view(data_type) or pt.is_fixed_size_binary(data_type):
+    if pt.is_fixed_size_binary(data_type):
         return pa.binary()
     # 256 bits hold running sums of decimals; as an input type they have no counterpart in Spark.
-    if _form_or_none(data_type) is None or pt.is_decimal256(data_type):
+    if form_or_none(data_type) is None or pt.is_decimal256(data_type):
         raise UnsupportedType(f"{argument}: column {name!r} is {data_type}, accepted are {SUPPORTED}")
     return data_type
 
 
+def plain_type(data_type: pa.DataType) -> pa.DataType:
+    """Give the type of the values behind a dictionary or a view; any other type as it is."""
+    if pt.is_dictionary(data_type):
+        return plain_type(data_type.value_type)
+    if pt.is_string_view(data_type):
+        return pa.string()
+    if pt.is_binary_view(data_type):
+        return pa.binary()
+    return data_type
+
+
+def plain_array(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Give an array in a plain type, converting only where the type differs."""
+    if isinstance(array, pa.DictionaryArray):
+        array = array.dictionary_decode()
+    return array if array.type.equals(wanted) else array.cast(wanted)
+
+
 def form_of(data_type: pa.DataType) -> Form:
     """Give the form in which kernels see a storage type."""
-    form = _form_or_none(data_type)
+    form = form_or_none(data_type)
     if form is None:
         raise UnsupportedType(f"type {data_type} is not one of {SUPPORTED}")
     return form
 
 
-def _form_or_none(t: pa.DataType) -> Form | None:
+def form_or_none(t: pa.DataType) -> Form | None:
+    """Give the form of a storage type, None for a type that kernels do not look into."""
     if pt.is_boolean(t) or pt.is_signed_integer(t) or pt.is_date32(t) or pt.is_timestamp(t):
         return Form.WORD
     if pt.is_float32(t) or pt.is_float64(t):
@@ -153,12 +163,8 @@ def storage_array(batch: pa.RecordBatch, name: str, wanted: pa.DataType) -> pa.A
     if index < 0:
         raise InvalidArgument.unknown_column("batch", name, batch.schema.names)
     array = batch.column(index)
-    if array.type.equals(wanted):
-        return array
-    if isinstance(array, pa.DictionaryArray):
-        array = array.dictionary_decode()
     try:
-        return array if array.type.equals(wanted) else array.cast(wanted)
+        return plain_array(array, wanted)
     except pa.ArrowException as error:
         message = f"batch: column {name!r} is {array.type}, accepted is {wanted} ({error})"
         raise InvalidArgument(message) from error
@@ -235,7 +241,7 @@ def array_of(data_type: pa.DataType, values: np.ndarray, valid: np.ndarray | Non
         values = values.astype(data_type.to_pandas_dtype(), copy=False)
     elif not pt.is_decimal(data_type):
         values = values.astype(f"i{data_type.bit_width // 8}", copy=False)
-    bitmap, nulls = _bitmap(valid)
+    bitmap, nulls = bitmap_of(valid)
     return pa.Array.from_buffers(data_type, rows, [bitmap, pa.py_buffer(np.ascontiguousarray(values))], nulls)
 
 
@@ -249,11 +255,12 @@ def bytes_array(data_type: pa.DataType, lengths: np.ndarray, data: np.ndarray, v
         )
     offsets = np.zeros(len(lengths) + 1, np.int64 if wide else np.int32)
     np.cumsum(lengths, out=offsets[1:])
-    bitmap, nulls = _bitmap(valid)
+    bitmap, nulls = bitmap_of(valid)
     return pa.Array.from_buffers(data_type, len(lengths), [bitmap, pa.py_buffer(offsets), pa.py_buffer(data)], nulls)
 
 
-def _bitmap(valid: np.ndarray | None) -> tuple[pa.Buffer | None, int]:
+def bitmap_of(valid: np.ndarray | None) -> tuple[pa.Buffer | None, int]:
+    """Give the validity buffer for a boolean per row, and the number of nulls; no buffer where there are none."""
     if valid is None or valid.all():
         return None, 0
     return pa.py_buffer(np.packbits(valid, bitorder="little")), int(len(valid) - np.count_nonzero(valid))

@@ -14,9 +14,9 @@ import numpy as np
 from numba import njit
 
 from .arena import Arena
-from .columns import NO_WORDS, Column, freeze
+from .columns import NO_WORDS, Column
 from .keys import KeyLayout, Keys
-from .memory import compare_bytes, copy_bytes, empty, grown, prefetch
+from .memory import compare_bytes, copy_bytes, empty, freeze, grown, prefetch
 from .number_pool import NumberPool
 
 EMPTY = np.uint64(0)

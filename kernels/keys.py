@@ -21,10 +21,10 @@ import pyarrow.types as pt
 from numba import njit
 
 from .arena import gather_spans
-from .columns import NO_BYTES, NO_WORDS, Column, Form, array_of, bytes_array, form_of, freeze
+from .columns import NO_BYTES, NO_WORDS, Column, Form, array_of, bytes_array, form_of
 from .errors import InvalidArgument
 from .hashing import hash_in_bytes, hash_in_nulls, hash_single_words, hash_words
-from .memory import copy_bytes
+from .memory import copy_bytes, freeze
 
 MAX_KEYS = 64
 LENGTH_BYTES = 4

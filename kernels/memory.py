@@ -107,3 +107,10 @@ def grown(array: np.ndarray, used: int, wanted: int) -> np.ndarray:
     larger = empty((max(wanted, factor * len(array)), *array.shape[1:]), array.dtype.type)
     larger[:used] = array[:used]
     return larger
+
+
+def freeze(array: np.ndarray) -> np.ndarray:
+    """Give a read-only view, the only kind of array that input kernels are compiled for."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

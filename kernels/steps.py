@@ -14,7 +14,8 @@ import numpy as np
 
 from . import accumulate as acc
 from . import accumulate_by as by
-from .columns import Column, Form, freeze
+from .columns import Column, Form
+from .memory import freeze
 from .records import Field, Records
 
 
