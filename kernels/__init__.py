@@ -13,8 +13,9 @@ Examples
 from . import functions
 from .aggregation import Aggregation
 from .errors import ArithmeticOverflow, InvalidArgument, MillraceError, StateFormatError, UnsupportedType
-from .group_state import BatchResult, GroupState, Metrics
+from .group_state import BatchResult, GroupState
 from .groups import aggregate, partial_aggregate
+from .metrics import Metrics
 from .watermark import Watermark
 from .windows import Window, window
 

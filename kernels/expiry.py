@@ -1,7 +1,7 @@
 """What expires when: entries in time slots, so that evicting costs what it evicts.
 
-A slot covers a stretch of time and holds the entries that expire within it, chained through one array
-that is indexed by entry. Slots are kept in order of time; evicting takes slots off the front.
+A slot covers a stretch of time and holds the entries that expire within it, chained both ways through
+arrays that are indexed by entry. Slots are kept in order of time; evicting takes slots off the front.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from numba import njit
 
 from .memory import grown
 
-END = np.int64(-1)
+END = np.int32(-1)
 
 
 class TimeSlots:
@@ -33,24 +33,34 @@ class TimeSlots:
     def __init__(self, width: int = 1) -> None:
         self.width = width
         self._slots = np.empty(0, np.int64)
-        self._heads = np.empty(0, np.int64)
-        self._next = np.empty(0, np.int64)
+        self._heads = np.empty(0, np.int32)
+        self._next = np.empty(0, np.int32)
+        self._previous = np.empty(0, np.int32)
 
     @property
     def nbytes(self) -> int:
-        return self._slots.nbytes + self._heads.nbytes + self._next.nbytes
+        return self._slots.nbytes + self._heads.nbytes + self._next.nbytes + self._previous.nbytes
 
     def put(self, entries: np.ndarray, times: np.ndarray) -> None:
         """Add entries with the times at which they expire."""
         if not len(entries):
             return
         slots = times // self.width if self.width > 1 else times
-        self._next = grown(self._next, len(self._next), int(entries.max()) + 1)
+        needed = int(entries.max()) + 1
+        self._next = grown(self._next, len(self._next), needed)
+        self._previous = grown(self._previous, len(self._previous), needed)
         positions = np.empty(len(slots), np.int64)
         if locate(self._slots, slots, positions):
             self._add_slots(slots[positions < 0])
             locate(self._slots, slots, positions)
-        chain(self._heads, self._next, positions, entries)
+        chain(self._heads, self._next, self._previous, positions, entries)
+
+    def remove(self, entries: np.ndarray, times: np.ndarray) -> None:
+        """Remove entries before their time; `times` are those they were put with."""
+        slots = times // self.width if self.width > 1 else times
+        positions = np.empty(len(slots), np.int64)
+        locate(self._slots, slots, positions)
+        unlink(self._heads, self._next, self._previous, positions, entries)
 
     def take_until(self, limit: int) -> np.ndarray:
         """Remove and return every entry of each slot that begins at or before `limit`.
@@ -86,11 +96,29 @@ def locate(sorted_slots, slots, positions):
 
 
 @njit(cache=True, nogil=True)
-def chain(heads, following, positions, entries):
-    """Put each entry in front of its slot's chain."""
+def chain(heads, following, previous, positions, entries):
+    """Put each entry in front of its chain."""
     for i in range(len(entries)):
-        following[entries[i]] = heads[positions[i]]
-        heads[positions[i]] = np.int64(entries[i])
+        entry, head = np.int32(entries[i]), heads[positions[i]]
+        following[entry] = head
+        previous[entry] = END
+        if head != END:
+            previous[head] = entry
+        heads[positions[i]] = entry
+
+
+@njit(cache=True, nogil=True)
+def unlink(heads, following, previous, positions, entries):
+    """Take each entry out of its chain."""
+    for i in range(len(entries)):
+        entry = entries[i]
+        after, before = following[entry], previous[entry]
+        if before == END:
+            heads[positions[i]] = after
+        else:
+            following[before] = after
+        if after != END:
+            previous[after] = before
 
 
 @njit(cache=True, nogil=True)

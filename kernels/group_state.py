@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -14,39 +14,13 @@ from .errors import MillraceError, StateFormatError
 from .expiry import TimeSlots
 from .groups import NO_GROUPS, Data, Groups, Rows, read_partials, read_rows
 from .hash_table import HashTable
+from .metrics import Metrics, milliseconds
 from .state_format import CURRENT_VERSION, check_version, dump_state, load_state, require_same
 from .watermark import limit_of
 
 OPERATOR = "aggregate"
 # Below this many groups, memory that evicted groups leave behind is not worth a rebuild.
 REBUILD_ABOVE = 65_536
-
-
-@dataclass
-class Metrics:
-    """What one batch did, by the names that Spark's stateful operators use.
-
-    `numRowsDroppedByWatermark` counts late *groups*, since Spark drops rows after aggregating them.
-
-    Examples
-    --------
-    >>> Metrics(numOutputRows=3).as_dict()["numOutputRows"]
-    3
-    """
-
-    numOutputRows: int = 0
-    numTotalStateRows: int = 0
-    numUpdatedStateRows: int = 0
-    numRemovedStateRows: int = 0
-    numRowsDroppedByWatermark: int = 0
-    allUpdatesTimeMs: int = 0
-    allRemovalsTimeMs: int = 0
-    commitTimeMs: int = 0
-    stateMemory: int = 0
-
-    def as_dict(self) -> dict[str, int]:
-        """Give the metrics by name."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
 @dataclass(frozen=True)
@@ -153,8 +127,8 @@ class GroupState:
             numUpdatedStateRows=len(touched),
             numRemovedStateRows=len(evicted),
             numRowsDroppedByWatermark=late,
-            allUpdatesTimeMs=_milliseconds(started, updated),
-            allRemovalsTimeMs=_milliseconds(updated, time.perf_counter()) if expires else 0,
+            allUpdatesTimeMs=milliseconds(started, updated),
+            allRemovalsTimeMs=milliseconds(updated, time.perf_counter()) if expires else 0,
             stateMemory=self.nbytes,
         )
         return BatchResult(rows, self.metrics)
@@ -250,7 +224,7 @@ class GroupState:
             body = repeat_keys(self.query, body)
         facts = {"watermark_ms": self.watermark_ms, "buckets": buckets}
         data = dump_state(version, OPERATOR, self.query.describe(), facts, body)
-        self.metrics.commitTimeMs = _milliseconds(started, time.perf_counter())
+        self.metrics.commitTimeMs = milliseconds(started, time.perf_counter())
         return data
 
     @classmethod
@@ -302,7 +276,3 @@ def drop_repeated_keys(query: Aggregation, body: pa.RecordBatch) -> pa.RecordBat
     """Turn columns of version 1 into version 2."""
     keys = len(query.layout.types)
     return pa.RecordBatch.from_arrays([*body.columns[:keys], *body.columns[2 * keys :]], schema=query.partial_schema)
-
-
-def _milliseconds(start: float, end: float) -> int:
-    return round((end - start) * 1000)

@@ -33,7 +33,7 @@ class RowStore:
     Parameters
     ----------
     schema
-        of the rows. Dictionaries and views are kept as the plain values they stand for.
+        of the rows. Dictionaries and views are kept, and given back, as the plain values they stand for.
 
     Examples
     --------
@@ -52,6 +52,11 @@ class RowStore:
 
     def __len__(self) -> int:
         return len(self._pool)
+
+    @property
+    def high_water(self) -> int:
+        """One more than the greatest row number given so far."""
+        return self._pool.high_water
 
     @property
     def nbytes(self) -> int:

@@ -1,4 +1,7 @@
-"""Rows into groups with count, sum and max: in one go, as partials, and into kept state."""
+"""Rows into groups with count, sum and max: in one go, as partials, and into kept state.
+
+`groups` is how many keys the rows are drawn from: of ten million, two million rows meet 1.8 million.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,25 @@ from .inputs import CARDINALITIES, KINDS, batch_of, query_for, scaled
 ROWS = 2_000_000
 
 
-class Aggregate:
+class Scenario:
+    """Two million rows by kind of key and number of keys."""
+
     params = (KINDS, CARDINALITIES)
     param_names = ("key", "groups")
 
     def setup(self, kind: str, groups: int) -> None:
         self.batch = batch_of(kind, scaled(ROWS), scaled(groups))
         self.query = query_for(self.batch)
-        self.partials = partial_aggregate(self.query, self.batch)
-        self.state = GroupState(self.query, "update")
-        self.state.process(self.batch)
+
+
+class Aggregate(Scenario):
+    """Without state, in one go."""
+
+    def setup(self, kind: str, groups: int) -> None:
+        super().setup(kind, groups)
+        # Compiles, and leaves warm pages to the memory pool, as any batch but the first finds them.
+        partial_aggregate(self.query, self.batch)
+        aggregate(self.query, self.batch.slice(0, 100))
 
     def time_bounded(self, kind: str, groups: int) -> None:
         aggregate(self.query, self.batch)
@@ -26,14 +38,22 @@ class Aggregate:
     def time_partials(self, kind: str, groups: int) -> None:
         partial_aggregate(self.query, self.batch)
 
-    def time_update_of_known_groups(self, kind: str, groups: int) -> None:
+
+class KnownGroups(Scenario):
+    """Into a state that has every group already: what a steady batch does."""
+
+    def setup(self, kind: str, groups: int) -> None:
+        super().setup(kind, groups)
+        self.partials = partial_aggregate(self.query, self.batch)
+        self.state = GroupState(self.query, "update")
+        self.state.process(self.batch)
+        self.state.process(self.partials.slice(0, 100), partial=True)
+
+    def time_update(self, kind: str, groups: int) -> None:
         self.state.process(self.batch)
 
     def time_merge_of_partials(self, kind: str, groups: int) -> None:
         self.state.process(self.partials, partial=True)
-
-    def peakmem_bounded(self, kind: str, groups: int) -> None:
-        aggregate(self.query, self.batch)
 
     def track_state_bytes_per_group(self, kind: str, groups: int) -> float:
         return self.state.nbytes / len(self.state)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import statistics
+from collections.abc import Callable
+from functools import lru_cache
+from time import perf_counter
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +37,7 @@ def key_columns(kind: str, ids: np.ndarray) -> dict[str, pa.Array]:
     return {"k": pa.array(ids)}
 
 
+@lru_cache(maxsize=1)  # asv sets up again before every sample
 def batch_of(kind: str, rows: int, groups: int, seed: int = 0) -> pa.RecordBatch:
     """Random rows over `groups` keys, with a value column."""
     rng = np.random.default_rng(seed)
@@ -45,3 +50,13 @@ def query_for(batch: pa.RecordBatch) -> Aggregation:
     spec = window("ts", "1 minute") if "ts" in batch.schema.names else None
     keys = [name for name in batch.schema.names if name not in ("v", "ts")]
     return Aggregation(batch.schema, keys, {"n": F.count(), "s": F.sum("v"), "m": F.max("v")}, spec)
+
+
+def slowdown(cycle: Callable[[], object], cycles: int) -> float:
+    """Time of the last tenth of many cycles over that of the first, warmed up: 1 is flat."""
+    tenth, taken = cycles // 10, []
+    for _ in range(tenth + cycles):
+        started = perf_counter()
+        cycle()
+        taken.append(perf_counter() - started)
+    return statistics.median(taken[-tenth:]) / statistics.median(taken[tenth : 2 * tenth])

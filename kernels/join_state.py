@@ -1,0 +1,265 @@
+"""The symmetric stream-stream join: one micro-batch of both sides in, the rows Spark would emit out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from .columns import Column, column_of, storage_array
+from .errors import MillraceError
+from .join_index import NO_ROWS, PAIRS_AT_ONCE, JoinIndex
+from .join_query import ROW_SLOT, Join
+from .metrics import Metrics, milliseconds
+from .time_bounds import SIDES
+from .watermark import limit_of
+
+OTHER = {"left": "right", "right": "left"}
+
+
+class JoinState:
+    """Rows of both sides that may still find a partner.
+
+    Parameters
+    ----------
+    join
+        what to join, and how.
+
+    Examples
+    --------
+    >>> side = pa.schema({"k": pa.int64(), "v": pa.string()})
+    >>> state = JoinState(Join(side, side, [("k", "k")], "inner"))
+    >>> left = pa.record_batch([[1, 2], ["a", "b"]], schema=side)
+    >>> right = pa.record_batch([[2], ["z"]], schema=side)
+    >>> [list(zip(*rows.to_pydict().values())) for rows in state.process(left)]
+    []
+    >>> [rows.num_rows for rows in state.process(right=right)]
+    [1]
+    >>> state.metrics.numTotalStateRows
+    3
+    """
+
+    def __init__(self, join: Join) -> None:
+        self.join = join
+        self.sides = {side: JoinIndex(join.schemas[side], join.layout, ROW_SLOT) for side in SIDES}
+        self.metrics = Metrics()
+        self._busy = False
+
+    def __len__(self) -> int:
+        return sum(map(len, self.sides.values()))
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the state takes."""
+        return sum(index.nbytes for index in self.sides.values())
+
+    def process(
+        self,
+        left: pa.RecordBatch | None = None,
+        right: pa.RecordBatch | None = None,
+        *,
+        watermark_ms: int | None = None,
+        late_watermark_ms: int | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Run one micro-batch, giving its output piece by piece; it must be read to the end.
+
+        Afterwards `metrics` tells what the batch did.
+
+        Parameters
+        ----------
+        left, right
+            the batch's rows of each side, None for none.
+        watermark_ms
+            the current watermark, which evicts. None: nothing is evicted.
+        late_watermark_ms
+            the watermark of the batch before, which tells late rows. None: nothing is late.
+        """
+        if self._busy:
+            raise MillraceError("this state was left in the middle of a batch; load it again from its last bytes")
+        batches = {side: self._checked(side, batch) for side, batch in (("left", left), ("right", right))}
+        return self._run(batches, watermark_ms, limit_of(late_watermark_ms))
+
+    def _checked(self, side: str, batch: pa.RecordBatch | None) -> pa.RecordBatch:
+        """Bring a batch into the side's schema."""
+        schema = self.sides[side].store.schema
+        if batch is None:
+            return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+        arrays = [storage_array(batch, f.name, f.type) for f in schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _run(
+        self, batches: dict[str, pa.RecordBatch], watermark_ms: int | None, late_limit: int | None
+    ) -> Iterator[pa.RecordBatch]:
+        self._busy = True
+        started = time.perf_counter()
+        self.metrics = Metrics()
+        # The left rows of a left semi join must see this batch's right rows.
+        for side in reversed(SIDES) if self.join.is_left_semi else SIDES:
+            for rows in self._one_side(side, batches[side], watermark_ms, late_limit):
+                self.metrics.numOutputRows += rows.num_rows
+                yield rows
+        updated = time.perf_counter()
+        outer = [side for side in SIDES if self.join.is_outer(side)]
+        for side in [*outer, *(s for s in SIDES if s not in outer)]:
+            for rows in self._evict(side, watermark_ms):
+                self.metrics.numOutputRows += rows.num_rows
+                yield rows
+        self.metrics.allUpdatesTimeMs = milliseconds(started, updated)
+        self.metrics.allRemovalsTimeMs = milliseconds(updated, time.perf_counter())
+        self.metrics.numTotalStateRows = len(self)
+        self.metrics.stateMemory = self.nbytes
+        self._busy = False
+
+    # --- one side's new rows ---
+
+    def _one_side(
+        self, side: str, batch: pa.RecordBatch, watermark_ms: int | None, late_limit: int | None
+    ) -> Iterator[pa.RecordBatch]:
+        batch = self._without_late(side, batch, late_limit)
+        condition = self.join.filters[side]
+        if condition is not None and batch.num_rows:
+            passing = condition.holds(batch)
+            if self.join.is_outer(side) and not passing.all():
+                yield self._padded(side, batch.filter(pa.array(~passing)))
+            batch = batch.filter(pa.array(passing))
+        if not batch.num_rows:
+            return
+        keys = self._key_columns(side, batch)
+        matchable = self._matchable(keys, batch.num_rows)
+        had_match = np.zeros(batch.num_rows, np.bool_)
+        yield from self._probe(side, batch, keys, matchable, had_match)
+        self._store(side, batch, matchable, had_match, watermark_ms)
+
+    def _without_late(self, side: str, batch: pa.RecordBatch, late_limit: int | None) -> pa.RecordBatch:
+        column = self.join.times[side]
+        if column is None or late_limit is None:
+            return batch
+        late = _times(batch, column) <= late_limit
+        self.metrics.numRowsDroppedByWatermark += int(np.count_nonzero(late))
+        return batch.filter(pa.array(~late)) if late.any() else batch
+
+    def _key_columns(self, side: str, batch: pa.RecordBatch) -> list[Column]:
+        names, types = self.join.key_names(side), self.join.key_types
+        return [column_of(storage_array(batch, name, t)) for name, t in zip(names, types, strict=True)]
+
+    def _matchable(self, keys: Sequence[Column], rows: int) -> np.ndarray:
+        """Tell which rows can match at all: a null key equals nothing, unless it is compared null-safely."""
+        matchable = np.ones(rows, np.bool_)
+        for position, column in enumerate(keys):
+            if column.has_nulls and position not in self.join.null_safe:
+                matchable &= column.valid_rows(0, rows)
+        return matchable
+
+    def _probe(
+        self, side: str, batch: pa.RecordBatch, keys: Sequence[Column], matchable: np.ndarray, had_match: np.ndarray
+    ) -> Iterator[pa.RecordBatch]:
+        """Join new rows with the other side's stored ones, and set the matched flags of both."""
+        index = self.sides[OTHER[side]]
+        gone = [NO_ROWS]
+        for probing, stored in index.candidates(keys, batch.num_rows, matchable):
+            mine, theirs = batch.take(pa.array(probing)), index.store.gather(stored)
+            if self.join.residual is not None:
+                left, right = (mine, theirs) if side == "left" else (theirs, mine)
+                holds = self.join.residual.holds(left, right)
+                probing, stored = probing[holds], stored[holds]
+                mine, theirs = mine.filter(pa.array(holds)), theirs.filter(pa.array(holds))
+            if not len(stored):
+                continue
+            if self.join.is_left_semi:
+                fresh = _semi_matches(side, probing, stored, had_match, index.matched)
+                rows = mine if side == "left" else theirs
+                if side == "right":
+                    gone.append(stored[fresh])
+                output = rows.filter(pa.array(fresh))
+            else:
+                output = _side_by_side(side, mine, theirs, self.join.output_schema)
+            had_match[probing] = True
+            index.matched[stored] = True
+            if output.num_rows:
+                yield output
+        if self.join.is_left_semi and side == "right":
+            self._remove_early("left", np.concatenate(gone))
+
+    def _remove_early(self, side: str, rows: np.ndarray) -> None:
+        """Remove rows that will never be needed again before they expire."""
+        index, column = self.sides[side], self.join.expiry_column(side)
+        if column is not None and len(rows):
+            times = index.store.gather(rows, [self.join.schemas[side].get_field_index(column)])
+            timed = column_of(times.column(0)).valid_rows(0, len(rows))
+            index.slots.remove(rows[timed], column_of(times.column(0)).values[timed])
+        index.remove(rows)
+        self.metrics.numRemovedStateRows += len(rows)
+
+    def _store(
+        self, side: str, batch: pa.RecordBatch, matchable: np.ndarray, had_match: np.ndarray, watermark_ms: int | None
+    ) -> None:
+        """Store the new rows that may still be needed."""
+        needed = np.ones(batch.num_rows, np.bool_) if self.join.is_outer(side) else matchable.copy()
+        if side == "left" and self.join.is_left_semi:
+            needed &= ~had_match
+        column, limit = self.join.expiry_column(side), self.join.expiry_limit(side, watermark_ms)
+        if side == "right" and limit is not None and column is not None:
+            evictable = _times(batch, column) <= limit
+            needed &= ~evictable | (~had_match if self.join.is_outer(side) else False)
+        if not needed.all():
+            batch, had_match = batch.filter(pa.array(needed)), had_match[needed]
+        if not batch.num_rows:
+            return
+        rows = self.sides[side].add(batch, self._key_columns(side, batch), had_match)
+        self.metrics.numUpdatedStateRows += len(rows)
+        if column is not None:
+            times = column_of(storage_array(batch, column, pa.timestamp("us", batch.schema.field(column).type.tz)))
+            timed = times.valid_rows(0, len(rows))
+            self.sides[side].slots.put(rows[timed], times.values[timed])
+
+    # --- eviction ---
+
+    def _evict(self, side: str, watermark_ms: int | None) -> Iterator[pa.RecordBatch]:
+        """Remove a side's expired rows; on an outer side those that never matched come out."""
+        limit, column = self.join.expiry_limit(side, watermark_ms), self.join.expiry_column(side)
+        if limit is None or column is None:
+            return
+        index = self.sides[side]
+        position = self.join.schemas[side].get_field_index(column)
+        taken = index.slots.take_until(limit)
+        times = column_of(index.store.gather(taken, [position]).column(0)).values
+        early = times > limit
+        index.slots.put(taken[early], times[early])
+        expired = taken[~early]
+        if self.join.is_outer(side):
+            lonely = expired[~index.matched[expired]]
+            for base in range(0, len(lonely), PAIRS_AT_ONCE):
+                yield self._padded(side, index.store.gather(lonely[base : base + PAIRS_AT_ONCE]))
+        index.remove(expired)
+        self.metrics.numRemovedStateRows += len(expired)
+
+    def _padded(self, side: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of one side beside nulls."""
+        schema = self.sides[OTHER[side]].store.schema
+        nulls = [pa.nulls(rows.num_rows, f.type) for f in schema]
+        other = pa.RecordBatch.from_arrays(nulls, schema=schema)
+        return _side_by_side(side, rows, other, self.join.output_schema)
+
+
+def _times(batch: pa.RecordBatch, column: str) -> np.ndarray:
+    """Give a column's times in microseconds; a null is later than any watermark."""
+    zone = batch.schema.field(column).type.tz
+    times = column_of(storage_array(batch, column, pa.timestamp("us", zone)))
+    return np.where(times.valid_rows(0, batch.num_rows), times.values, np.iinfo(np.int64).max)
+
+
+def _semi_matches(
+    side: str, probing: np.ndarray, stored: np.ndarray, had_match: np.ndarray, matched: np.ndarray
+) -> np.ndarray:
+    """Tell which pairs bring out a left row for the first time."""
+    rows, seen = (probing, had_match) if side == "left" else (stored, matched)
+    first = np.zeros(len(rows), np.bool_)
+    first[np.unique(rows, return_index=True)[1]] = True
+    return first & ~seen[rows]
+
+
+def _side_by_side(side: str, mine: pa.RecordBatch, theirs: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    left, right = (mine, theirs) if side == "left" else (theirs, mine)
+    return pa.RecordBatch.from_arrays([*left.columns, *right.columns], names=schema.names)

@@ -1,0 +1,156 @@
+"""The join against the model of Spark's operator, over many batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from millrace.kernels.join_query import JOIN_TYPES, Join
+from millrace.kernels.join_state import JoinState
+from millrace.kernels.time_bounds import Bound, TimeBounds
+from spark_join_model import LEFT, RIGHT, SparkJoin
+
+SECOND = 1_000_000
+LEFT_SCHEMA = pa.schema({"lk": pa.int64(), "ls": pa.string(), "lt": pa.timestamp("us"), "lv": pa.int32()})
+RIGHT_SCHEMA = pa.schema({"rk": pa.int64(), "rs": pa.string(), "rt": pa.timestamp("us"), "rv": pa.list_(pa.int8())})
+
+
+@dataclass
+class Pairs:
+    """A condition on pairs of rows, said in Python."""
+
+    test: object
+
+    def holds(self, left: pa.RecordBatch, right: pa.RecordBatch) -> np.ndarray:
+        pairs = zip(rows_of(left), rows_of(right), strict=True)
+        return np.array([self.test(a, b) is True for a, b in pairs], np.bool_)
+
+
+@dataclass
+class Rows:
+    """A condition on the rows of one side."""
+
+    test: object
+
+    def holds(self, rows: pa.RecordBatch) -> np.ndarray:
+        return np.array([self.test(row) is True for row in rows_of(rows)], np.bool_)
+
+
+def rows_of(batch: pa.RecordBatch) -> list[dict]:
+    """Rows with times as integers."""
+    columns = [c.cast(pa.int64()) if pa.types.is_timestamp(c.type) else c for c in batch.columns]
+    values = [c.to_pylist() for c in columns]
+    return [dict(zip(batch.schema.names, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def batch_of(rows: list[dict], schema: pa.Schema) -> pa.RecordBatch:
+    arrays = []
+    for f in schema:
+        values = [row[f.name] for row in rows]
+        is_time = pa.types.is_timestamp(f.type)
+        arrays.append(pa.array(values, pa.int64()).cast(f.type) if is_time else pa.array(values, f.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+TIME = st.none() | st.integers(-4, 40).map(lambda half: half * SECOND // 2)
+KEY = st.sampled_from([1, 2, 3, None])
+TEXT = st.sampled_from(["a", "", None])
+LEFT_ROW = st.fixed_dictionaries({"lk": KEY, "ls": TEXT, "lt": TIME, "lv": st.integers(0, 3)})
+RIGHT_ROW = st.fixed_dictionaries({"rk": KEY, "rs": TEXT, "rt": TIME, "rv": st.none() | st.just([1, 2])})
+ENDS = st.none() | st.builds(Bound, st.integers(-6, 6).map(lambda n: n * SECOND // 2), st.booleans())
+
+
+@st.composite
+def joins(draw):
+    """A join and its model, built from one choice of everything."""
+    keys = draw(st.sampled_from([[("lk", "rk")], [("lk", "rk"), ("ls", "rs")], [("lk", "rk"), ("lt", "rt")]]))
+    times = {LEFT: draw(st.sampled_from(["lt", "lt", None])), RIGHT: draw(st.sampled_from(["rt", "rt", None]))}
+    bounds = draw(st.lists(st.builds(TimeBounds, ENDS, ENDS), max_size=2))
+    null_safe = frozenset(draw(st.sampled_from([[], [], [0]])))
+    how = draw(st.sampled_from(JOIN_TYPES))
+    filters = {
+        LEFT: draw(st.sampled_from([lambda row: True, lambda row: row["lv"] > 0])),
+        RIGHT: draw(st.sampled_from([lambda row: True, lambda row: row["rv"] is not None])),
+    }
+    odd = draw(st.booleans())
+
+    def residual(left, right):
+        if bounds and (left["lt"] is None or right["rt"] is None):
+            return None
+        return all(within(b, right["rt"] - left["lt"]) for b in bounds) and not (odd and left["lv"] == 2)
+
+    model = SparkJoin(how, keys, times, evictions(keys, times, bounds), filters, residual, null_safe)
+    join = Join(
+        LEFT_SCHEMA, RIGHT_SCHEMA, keys, how, times[LEFT], times[RIGHT], bounds,
+        Rows(filters[LEFT]), Rows(filters[RIGHT]), Pairs(residual), null_safe,
+    )  # fmt: skip
+    return join, model
+
+
+def within(bounds: TimeBounds, difference: int) -> bool:
+    lower, upper = bounds.lower, bounds.upper
+    above = lower is None or difference > lower.microseconds or (lower.closed and difference == lower.microseconds)
+    below = upper is None or difference < upper.microseconds or (upper.closed and difference == upper.microseconds)
+    return above and below
+
+
+def evictions(keys, times, bounds):
+    """Which stored rows go: by a key that carries a watermark, else by the range of times."""
+    for left, right in keys:
+        if left == times[LEFT] or right == times[RIGHT]:
+            return {LEFT: (left, lambda w: w * 1000), RIGHT: (right, lambda w: w * 1000)}
+    if times[LEFT] is None or times[RIGHT] is None:
+        return {LEFT: None, RIGHT: None}
+    uppers = [b.upper for b in bounds if b.upper is not None]
+    lowers = [b.lower for b in bounds if b.lower is not None]
+    by_upper = ("lt", lambda w: min(w * 1000 - b.microseconds - 1000 * b.closed for b in uppers))
+    by_lower = ("rt", lambda w: min(w * 1000 + b.microseconds - 1000 * b.closed for b in lowers))
+    return {LEFT: by_upper if uppers else None, RIGHT: by_lower if lowers else None}
+
+
+BATCHES = st.lists(
+    st.tuples(st.lists(LEFT_ROW, max_size=8), st.lists(RIGHT_ROW, max_size=8), st.integers(0, 12)),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(max_examples=600, deadline=None)
+@given(joins(), BATCHES)
+def test_every_batch_gives_what_spark_gives(pair, batches):
+    join, model = pair
+    state, late, watermark = JoinState(join), 0, 0
+    for left, right, halves in batches:
+        wanted, metrics = model.run({LEFT: left, RIGHT: right}, late, watermark)
+        output = list(
+            state.process(
+                batch_of(left, LEFT_SCHEMA), batch_of(right, RIGHT_SCHEMA),
+                watermark_ms=watermark, late_watermark_ms=late,
+            )
+        )  # fmt: skip
+        assert Counter(plain(output, join)) == Counter(as_tuples(wanted, join))
+        got = state.metrics.as_dict()
+        assert {name: got[name] for name in metrics} == metrics
+        late, watermark = watermark, watermark + 500 * halves
+
+
+def plain(output: list[pa.RecordBatch], join: Join) -> list[tuple]:
+    rows = []
+    for batch in output:
+        assert batch.num_rows and batch.schema.equals(join.output_schema)
+        rows += [tuple(map(str, row.values())) for row in rows_of(batch)]
+    return rows
+
+
+def as_tuples(pairs, join: Join) -> list[tuple]:
+    rows = []
+    for left, right in pairs:
+        values = [left and left[name] for name in LEFT_SCHEMA.names]
+        if not join.is_left_semi:
+            values += [right and right[name] for name in RIGHT_SCHEMA.names]
+        rows.append(tuple(map(str, values)))
+    return rows
