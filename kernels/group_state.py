@@ -15,7 +15,7 @@ from .expiry import TimeSlots
 from .groups import NO_GROUPS, Data, Groups, Rows, read_partials, read_rows
 from .hash_table import HashTable
 from .metrics import Metrics, milliseconds
-from .state_format import CURRENT_VERSION, check_version, dump_state, load_state, require_same
+from .state_format import CURRENT_VERSION, check_version, dump_state, load_state, require_same, require_schema
 from .watermark import limit_of
 
 OPERATOR = "aggregate"
@@ -241,10 +241,12 @@ class GroupState:
         saved = load_state(data, OPERATOR)
         require_same("query", saved.header.get("query", {}), query.describe())
         require_same("layout", {"buckets": saved.header.get("buckets")}, {"buckets": buckets})
-        schema = state_schema(query, saved.version)
-        if not saved.body.schema.equals(schema):
-            raise StateFormatError(f"the state's columns are {saved.body.schema}, this query's are {schema}")
-        body = drop_repeated_keys(query, saved.body) if saved.version == 1 else saved.body
+        if len(saved.bodies) != 1:
+            raise StateFormatError(f"the state has {len(saved.bodies)} sets of rows, an aggregation's has one")
+        body = saved.bodies[0]
+        require_schema(body, state_schema(query, saved.version))
+        if saved.version == 1:
+            body = drop_repeated_keys(query, body)
         state = cls(query, output_mode)
         state._restore(body)
         if len(state) != body.num_rows:

@@ -92,12 +92,14 @@ class JoinIndex:
         self.table.delete(emptied[:count])
         self.store.drop(rows)
 
-    def rows_of(self, groups: np.ndarray) -> np.ndarray:
-        """Give all rows of some keys."""
-        rows = np.empty(int(self._counts[groups].sum()), np.uint32)
-        cursor = np.array([0, END], np.int64)
-        pair_rows(self._heads, self._next, groups, cursor, np.empty(len(rows), np.int64), rows)
-        return rows
+    def numbered(self) -> tuple[np.ndarray, np.ndarray]:
+        """Give all rows, key by key, and each row's number among those of its key."""
+        groups = self.table.live()
+        rows = np.empty(len(self), np.uint32)
+        keys = np.empty(len(self), np.int64)
+        pair_rows(self._heads, self._next, groups, np.array([0, END], np.int64), keys, rows)
+        firsts = np.cumsum(self._counts[groups]) - self._counts[groups]
+        return rows, np.arange(len(rows)) - firsts[keys]
 
     def candidates(
         self, keys: Sequence[Column], count: int, matchable: np.ndarray

@@ -154,6 +154,9 @@ class Join:
             raise InvalidArgument.of("keys", self.keys, "at least one pair of columns that must be equal")
         for side in SIDES:
             names = self.schemas[side].names
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                raise InvalidArgument(f"{side}: column names must differ, {', '.join(map(repr, twice))} comes twice")
             for name in self.key_names(side):
                 if name not in names:
                     raise InvalidArgument.unknown_column(f"keys ({side})", name, names)

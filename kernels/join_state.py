@@ -9,13 +9,15 @@ import numpy as np
 import pyarrow as pa
 
 from .columns import Column, column_of, storage_array
-from .errors import MillraceError
+from .errors import InvalidArgument, MillraceError, StateFormatError
 from .join_index import NO_ROWS, PAIRS_AT_ONCE, JoinIndex
 from .join_query import ROW_SLOT, Join
 from .metrics import Metrics, milliseconds
+from .state_format import CURRENT_VERSION, check_version, dump_state, load_state, require_same, require_schema
 from .time_bounds import SIDES
 from .watermark import limit_of
 
+OPERATOR = "join"
 OTHER = {"left": "right", "right": "left"}
 
 
@@ -76,8 +78,7 @@ class JoinState:
         late_watermark_ms
             the watermark of the batch before, which tells late rows. None: nothing is late.
         """
-        if self._busy:
-            raise MillraceError("this state was left in the middle of a batch; load it again from its last bytes")
+        self._require_idle()
         batches = {side: self._checked(side, batch) for side, batch in (("left", left), ("right", right))}
         return self._run(batches, watermark_ms, limit_of(late_watermark_ms))
 
@@ -186,9 +187,9 @@ class JoinState:
         """Remove rows that will never be needed again before they expire."""
         index, column = self.sides[side], self.join.expiry_column(side)
         if column is not None and len(rows):
-            times = index.store.gather(rows, [self.join.schemas[side].get_field_index(column)])
-            timed = column_of(times.column(0)).valid_rows(0, len(rows))
-            index.slots.remove(rows[timed], column_of(times.column(0)).values[timed])
+            times = self._stored_times(side, column, rows)
+            timed = times.valid_rows(0, len(rows))
+            index.slots.remove(rows[timed], times.values[timed])
         index.remove(rows)
         self.metrics.numRemovedStateRows += len(rows)
 
@@ -207,10 +208,15 @@ class JoinState:
             batch, had_match = batch.filter(pa.array(needed)), had_match[needed]
         if not batch.num_rows:
             return
-        rows = self.sides[side].add(batch, self._key_columns(side, batch), had_match)
-        self.metrics.numUpdatedStateRows += len(rows)
+        self._keep(side, batch, had_match)
+        self.metrics.numUpdatedStateRows += batch.num_rows
+
+    def _keep(self, side: str, batch: pa.RecordBatch, matched: np.ndarray) -> None:
+        """Store rows and file them under the time they expire at; a null time never expires."""
+        rows = self.sides[side].add(batch, self._key_columns(side, batch), matched)
+        column = self.join.expiry_column(side)
         if column is not None:
-            times = column_of(storage_array(batch, column, pa.timestamp("us", batch.schema.field(column).type.tz)))
+            times = _time_column(batch, column)
             timed = times.valid_rows(0, len(rows))
             self.sides[side].slots.put(rows[timed], times.values[timed])
 
@@ -222,9 +228,8 @@ class JoinState:
         if limit is None or column is None:
             return
         index = self.sides[side]
-        position = self.join.schemas[side].get_field_index(column)
         taken = index.slots.take_until(limit)
-        times = column_of(index.store.gather(taken, [position]).column(0)).values
+        times = self._stored_times(side, column, taken).values
         early = times > limit
         index.slots.put(taken[early], times[early])
         expired = taken[~early]
@@ -235,6 +240,84 @@ class JoinState:
         index.remove(expired)
         self.metrics.numRemovedStateRows += len(expired)
 
+    def _stored_times(self, side: str, column: str, rows: np.ndarray) -> Column:
+        position = self.join.schemas[side].get_field_index(column)
+        return _time_column(self.sides[side].store.gather(rows, [position]), column)
+
+    # --- bytes ---
+
+    def to_bytes(self, version: int = CURRENT_VERSION, buckets: int | None = None) -> bytes:
+        """Write the whole state: the rows of each side, each with its number among those of its key.
+
+        Version 2 has matched flags; version 1 has none and is written for inner joins only, as in Spark.
+
+        Parameters
+        ----------
+        buckets
+            number of buckets that the keys are spread over; a query with another number refuses it.
+        """
+        self._require_idle()
+        if check_version(version) == 1 and self.join.how != "inner":
+            raise InvalidArgument.of("state_format_version", 1, f"2 for a {self.join.how} join: 1 has no matched flags")
+        started = time.perf_counter()
+        bodies = [self._export(side, version) for side in SIDES]
+        data = dump_state(version, OPERATOR, self.join.describe(), {"buckets": buckets}, *bodies)
+        self.metrics.commitTimeMs = milliseconds(started, time.perf_counter())
+        return data
+
+    def _export(self, side: str, version: int) -> pa.RecordBatch:
+        index = self.sides[side]
+        rows, numbers = index.numbered()
+        columns = [pa.array(numbers, pa.int32()), *index.store.gather(rows).columns]
+        if version > 1:
+            columns.append(pa.array(index.matched[rows]))
+        return pa.RecordBatch.from_arrays(columns, schema=_side_schema(self.join, side, version))
+
+    @classmethod
+    def from_bytes(cls, join: Join, data: bytes | memoryview | pa.Buffer, buckets: int | None = None) -> JoinState:
+        """Read a state that `to_bytes` wrote, of either version; version 1 is upgraded.
+
+        Raises
+        ------
+        StateFormatError
+            the bytes are no such state, damaged, or of another query; the message says which.
+        """
+        saved = load_state(data, OPERATOR)
+        require_same("query", saved.header.get("query"), join.describe())
+        require_same("layout", {"buckets": saved.header.get("buckets")}, {"buckets": buckets})
+        if len(saved.bodies) != len(SIDES):
+            raise StateFormatError(f"the state has {len(saved.bodies)} sets of rows, a join's has two")
+        state = cls(join)
+        for side, body in zip(SIDES, saved.bodies, strict=True):
+            require_schema(body, _side_schema(join, side, saved.version))
+            values = body.columns[1 : 1 + len(join.schemas[side])]
+            matched = np.zeros(body.num_rows, np.bool_)
+            if saved.version > 1:
+                matched = column_of(body.column("matched")).values.astype(np.bool_)
+            state._keep(side, pa.RecordBatch.from_arrays(values, schema=join.schemas[side]), matched)
+        if saved.version == 1:
+            state._find_matches()
+        return state
+
+    def _find_matches(self) -> None:
+        """Set the matched flags that version 1 does not have, by joining what is stored."""
+        left, right = self.sides["left"], self.sides["right"]
+        rows = left.store.live()
+        for base in range(0, len(rows), PAIRS_AT_ONCE):
+            some = rows[base : base + PAIRS_AT_ONCE]
+            batch = left.store.gather(some)
+            keys = self._key_columns("left", batch)
+            for probing, stored in right.candidates(keys, len(some), self._matchable(keys, len(some))):
+                if self.join.residual is not None:
+                    holds = self.join.residual.holds(batch.take(pa.array(probing)), right.store.gather(stored))
+                    probing, stored = probing[holds], stored[holds]
+                left.matched[some[probing]] = True
+                right.matched[stored] = True
+
+    def _require_idle(self) -> None:
+        if self._busy:
+            raise MillraceError("this state was left in the middle of a batch; load it again from its last bytes")
+
     def _padded(self, side: str, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of one side beside nulls."""
         schema = self.sides[OTHER[side]].store.schema
@@ -243,10 +326,20 @@ class JoinState:
         return _side_by_side(side, rows, other, self.join.output_schema)
 
 
+def _side_schema(join: Join, side: str, version: int) -> pa.Schema:
+    """Columns of one side at rest."""
+    fields = [pa.field("index", pa.int32()), *(pa.field(f"value:{f.name}", f.type) for f in join.schemas[side])]
+    return pa.schema([*fields, pa.field("matched", pa.bool_())] if version > 1 else fields)
+
+
+def _time_column(batch: pa.RecordBatch, column: str) -> Column:
+    zone = batch.schema.field(column).type.tz
+    return column_of(storage_array(batch, column, pa.timestamp("us", zone)))
+
+
 def _times(batch: pa.RecordBatch, column: str) -> np.ndarray:
     """Give a column's times in microseconds; a null is later than any watermark."""
-    zone = batch.schema.field(column).type.tz
-    times = column_of(storage_array(batch, column, pa.timestamp("us", zone)))
+    times = _time_column(batch, column)
     return np.where(times.valid_rows(0, batch.num_rows), times.values, np.iinfo(np.int64).max)
 
 

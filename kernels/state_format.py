@@ -3,7 +3,7 @@
 ====================  =====================================================================
 preamble (28 bytes)   magic, format version, lengths of header and body, CRC-32 of all that
 header                JSON: operator, query, fingerprint, schema, counts, watermark, buckets
-body                  one record batch as an Arrow IPC stream
+bodies                record batches, each an Arrow IPC stream of its own
 checksum (8 bytes)    XXH3-64 of everything before it
 ====================  =====================================================================
 
@@ -17,7 +17,7 @@ import hashlib
 import json
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +41,7 @@ class SavedState:
 
     version: int
     header: dict[str, Any]
-    body: pa.RecordBatch
+    bodies: list[pa.RecordBatch]
 
 
 def check_version(version: int) -> int:
@@ -51,14 +51,14 @@ def check_version(version: int) -> int:
     return version
 
 
-def fingerprint(query: Mapping[str, object], schema: pa.Schema) -> str:
+def fingerprint(query: Mapping[str, object], schemas: Sequence[pa.Schema]) -> str:
     """Give a short text that is equal exactly for equal queries over equal state columns."""
-    text = json.dumps([query, str(schema)], sort_keys=True)
+    text = json.dumps([query, [str(schema) for schema in schemas]], sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def dump_state(version: int, operator: str, query: Mapping[str, object], facts: Mapping[str, object],
-               body: pa.RecordBatch) -> bytes:  # fmt: skip
+               *bodies: pa.RecordBatch) -> bytes:  # fmt: skip
     """Write a state.
 
     Parameters
@@ -69,23 +69,30 @@ def dump_state(version: int, operator: str, query: Mapping[str, object], facts: 
         everything a query must agree with to load it, as JSON can hold it.
     facts
         what else a reader may want to know: counts, watermark, buckets.
+    bodies
+        the rows; how many batches there are, and of what, is the operator's affair.
     """
-    schema = body.schema
+    schemas = [body.schema for body in bodies]
+    streams = [_to_stream(body) for body in bodies]
     header = {
-        "operator": operator, "query": query, "fingerprint": fingerprint(query, schema),
-        "schema": str(schema), "rows": body.num_rows, **facts,
+        "operator": operator, "query": query, "fingerprint": fingerprint(query, schemas),
+        "schemas": [str(schema) for schema in schemas], "rows": [body.num_rows for body in bodies],
+        "sizes": [stream.size for stream in streams], **facts,
     }  # fmt: skip
     head = json.dumps(header).encode()
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as writer:
-        writer.write_batch(body)
-    data = sink.getvalue()
-    preamble = _PREAMBLE.pack(MAGIC, version, len(head), data.size)
-    parts = [preamble, _CRC.pack(zlib.crc32(preamble)), head, data]
+    preamble = _PREAMBLE.pack(MAGIC, version, len(head), sum(stream.size for stream in streams))
+    parts = [preamble, _CRC.pack(zlib.crc32(preamble)), head, *streams]
     digest = xxhash.xxh3_64()
     for part in parts:
         digest.update(part)
     return b"".join([*parts, _CHECKSUM.pack(digest.intdigest())])
+
+
+def _to_stream(body: pa.RecordBatch) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, body.schema) as writer:
+        writer.write_batch(body)
+    return sink.getvalue()
 
 
 def load_state(data: bytes | memoryview | pa.Buffer, operator: str) -> SavedState:
@@ -108,7 +115,7 @@ def load_state(data: bytes | memoryview | pa.Buffer, operator: str) -> SavedStat
     header = _read_header(view[_HEAD : _HEAD + head_size])
     if header.get("operator") != operator:
         raise StateFormatError(f"the state belongs to operator {header.get('operator')!r}, not {operator!r}")
-    return SavedState(version, header, _read_body(view[_HEAD + head_size : -_CHECKSUM.size], header))
+    return SavedState(version, header, _read_bodies(view[_HEAD + head_size : -_CHECKSUM.size], header))
 
 
 def _read_preamble(view: memoryview) -> tuple[int, int, int]:
@@ -139,16 +146,38 @@ def _read_header(view: memoryview) -> dict[str, Any]:
     return header
 
 
-def _read_body(view: memoryview, header: Mapping[str, Any]) -> pa.RecordBatch:
+def _read_bodies(view: memoryview, header: Mapping[str, Any]) -> list[pa.RecordBatch]:
+    sizes: Any = header.get("sizes")
+    rows: Any = header.get("rows")
+    if not (_are_counts(sizes) and _are_counts(rows)) or len(sizes) != len(rows) or sum(sizes) != len(view):
+        raise StateFormatError("the state's header does not describe its rows")
+    bodies, start = [], 0
+    for size, count in zip(sizes, rows, strict=True):
+        bodies.append(_read_body(view[start : start + size], count))
+        start += size
+    return bodies
+
+
+def _are_counts(values: object) -> bool:
+    return isinstance(values, list) and all(isinstance(value, int) and value >= 0 for value in values)
+
+
+def _read_body(view: memoryview, rows: int) -> pa.RecordBatch:
     try:
         with pa.ipc.open_stream(pa.py_buffer(view)) as reader:
             body = reader.read_next_batch()
         body.validate(full=True)
     except Exception as error:  # Arrow meets foreign bytes with errors of many kinds
         raise StateFormatError(f"the state's rows cannot be read: {error}") from error
-    if body.num_rows != header.get("rows"):
-        raise StateFormatError(f"the state has {body.num_rows} rows, its header promises {header.get('rows')}")
+    if body.num_rows != rows:
+        raise StateFormatError(f"the state has {body.num_rows} rows, its header promises {rows}")
     return body
+
+
+def require_schema(body: pa.RecordBatch, wanted: pa.Schema) -> None:
+    """Refuse rows of other columns than the query's state has."""
+    if not body.schema.equals(wanted):
+        raise StateFormatError(f"the state's columns are {body.schema}, this query's are {wanted}")
 
 
 def require_same(argument: str, saved: Any, current: Mapping[str, Any]) -> None:

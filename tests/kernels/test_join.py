@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
@@ -119,23 +120,93 @@ BATCHES = st.lists(
 )
 
 
-@settings(max_examples=600, deadline=None)
-@given(joins(), BATCHES)
-def test_every_batch_gives_what_spark_gives(pair, batches):
+def check(pair, batches, before_batch=lambda state: state):
+    """Run batches through the model and the join, and compare after every one."""
     join, model = pair
     state, late, watermark = JoinState(join), 0, 0
     for left, right, halves in batches:
+        state = before_batch(state)
         wanted, metrics = model.run({LEFT: left, RIGHT: right}, late, watermark)
-        output = list(
-            state.process(
-                batch_of(left, LEFT_SCHEMA), batch_of(right, RIGHT_SCHEMA),
-                watermark_ms=watermark, late_watermark_ms=late,
-            )
-        )  # fmt: skip
+        batch = (batch_of(left, LEFT_SCHEMA), batch_of(right, RIGHT_SCHEMA))
+        output = list(state.process(*batch, watermark_ms=watermark, late_watermark_ms=late))
         assert Counter(plain(output, join)) == Counter(as_tuples(wanted, join))
         got = state.metrics.as_dict()
         assert {name: got[name] for name in metrics} == metrics
         late, watermark = watermark, watermark + 500 * halves
+
+
+@settings(max_examples=500, deadline=None)
+@given(joins(), BATCHES)
+def test_every_batch_gives_what_spark_gives(pair, batches):
+    check(pair, batches)
+
+
+@settings(max_examples=250, deadline=None)
+@given(joins(), BATCHES, st.data())
+def test_saved_and_loaded_between_batches(pair, batches, data):
+    def restart(state):
+        version = data.draw(st.sampled_from([2, 1] if state.join.how == "inner" else [2]))
+        return JoinState.from_bytes(state.join, state.to_bytes(version))
+
+    check(pair, batches, restart)
+
+
+@settings(max_examples=100, deadline=None)
+@given(joins(), BATCHES)
+def test_version_1_has_no_matched_flags_so_they_are_found_again(pair, batches):
+    """An inner join's state of version 1, loaded: the flags are those that version 2 has saved."""
+    join, _ = pair
+    join.how = "inner"
+    state = JoinState(join)
+    for left, right, _ in batches:
+        list(state.process(batch_of(left, LEFT_SCHEMA), batch_of(right, RIGHT_SCHEMA)))
+    old, new = (JoinState.from_bytes(join, state.to_bytes(version)) for version in (1, 2))
+    for side in (LEFT, RIGHT):
+        assert flags(old, side) == flags(new, side)
+
+
+def flags(state: JoinState, side: str) -> Counter:
+    index = state.sides[side]
+    rows = index.store.live()
+    return Counter(zip(map(str, rows_of(index.store.gather(rows))), index.matched[rows].tolist(), strict=True))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.lists(LEFT_ROW, max_size=15), st.lists(RIGHT_ROW, max_size=15)), max_size=4),
+       st.sampled_from(["inner", "left_outer", "right_outer", "full_outer"]))  # fmt: skip
+def test_all_output_together_is_a_join_of_all_input(batches, how):
+    """With the watermark at the end of time, at last, DuckDB gives the same for the whole input."""
+    residual = Pairs(lambda a, b: a["lt"] is not None and b["rt"] is not None and 0 <= b["rt"] - a["lt"] <= 5 * SECOND)
+    bounds = [TimeBounds(Bound(0), Bound(5 * SECOND))]
+    join = Join(LEFT_SCHEMA, RIGHT_SCHEMA, [("lk", "rk")], how, "lt", "rt", bounds, residual=residual)
+    state, output = JoinState(join), []
+    timed = [([r for r in a if r["lt"] is not None], [r for r in b if r["rt"] is not None]) for a, b in batches]
+    for left, right in timed:
+        output += state.process(batch_of(left, LEFT_SCHEMA), batch_of(right, RIGHT_SCHEMA))
+    output += state.process(watermark_ms=2**62)
+    assert len(state) == 0
+    connection = duckdb.connect()
+    connection.register("l", pa.Table.from_batches([batch_of(a, LEFT_SCHEMA) for a, _ in timed], LEFT_SCHEMA))
+    connection.register("r", pa.Table.from_batches([batch_of(b, RIGHT_SCHEMA) for _, b in timed], RIGHT_SCHEMA))
+    kind = how.replace("_", " ")
+    sql = f"from l {kind} join r on lk = rk and rt >= lt and rt <= lt + interval 5 seconds"
+    wanted = connection.sql("select * " + sql).to_arrow_table().cast(join.output_schema)
+    assert Counter(plain(output, join)) == Counter(plain(wanted.to_batches(), join))
+
+
+def test_a_hot_key_comes_out_in_pieces():
+    """Ten thousand rows a side of one key: a hundred million pairs, never more than a few of them at once."""
+    side = pa.schema({"k": pa.int64(), "v": pa.int64()})
+    rows = pa.record_batch([np.ones(10_000, np.int64), np.arange(10_000)], schema=side)
+    state = JoinState(Join(side, side, [("k", "k")], "inner"))
+    assert list(state.process(rows)) == []
+    before, count, largest = pa.total_allocated_bytes(), 0, 0
+    for piece in state.process(right=rows):
+        count += piece.num_rows
+        largest = max(largest, pa.total_allocated_bytes() - before)
+        if count > 5_000_000:
+            break
+    assert count > 5_000_000 and largest < 32 * 2**20
 
 
 def plain(output: list[pa.RecordBatch], join: Join) -> list[tuple]:

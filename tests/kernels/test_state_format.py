@@ -65,7 +65,7 @@ def test_a_loaded_state_goes_on_as_if_nothing_had_happened(version):
 
 def test_version_1_repeats_the_keys_and_is_upgraded_when_it_is_saved_again():
     old = state().to_bytes(version=1)
-    names = load_state(old, "aggregate").body.schema.names
+    names = load_state(old, "aggregate").bodies[0].schema.names
     assert names[:4] == ["key:window:start", "key:user", "value:window:start", "value:user"]
     again = GroupState.from_bytes(query(), "update", old).to_bytes()
     assert load_state(again, "aggregate").version == 2 and len(again) < len(old)
@@ -73,7 +73,7 @@ def test_version_1_repeats_the_keys_and_is_upgraded_when_it_is_saved_again():
 
 def test_the_header_describes_the_state():
     header = load_state(state().to_bytes(buckets=8), "aggregate").header
-    assert header["rows"] == 9 and header["buckets"] == 8 and header["watermark_ms"] == 5
+    assert header["rows"] == [9] and header["buckets"] == 8 and header["watermark_ms"] == 5
     assert header["query"]["keys"] == [["user", "string"]]
     assert header["query"]["aggs"][1] == ["total", "sum(n)", ["int64"]]
 
@@ -153,7 +153,7 @@ def test_headers_that_are_none(header):
     with pytest.raises(StateFormatError):
         load(resealed(header=header))
     with pytest.raises(StateFormatError):
-        load(resealed(header=json.dumps({"operator": "aggregate", "query": 7, "rows": 9}).encode()))
+        load(resealed(header=json.dumps({"operator": "aggregate", "query": 7, "rows": [9]}).encode()))
 
 
 def test_another_operator_is_named():
