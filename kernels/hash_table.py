@@ -362,7 +362,13 @@ def upsert_bytes(slots, shift, keys, arena, used, words, starts, ends, data, has
 def find_words(slots, shift, keys, words, hashes, groups):
     """Find keys of any number of words."""
     mask = np.uint64(len(slots) - 1)
-    for row in range(len(groups)):
+    width, rows = keys.shape[1], len(groups)
+    for row in range(rows):
+        if row + 2 * AHEAD < rows:
+            prefetch(slots, np.int64((hashes[row + 2 * AHEAD] >> TAG_BITS) >> shift))
+        if row + AHEAD < rows:
+            ahead = slots[(hashes[row + AHEAD] >> TAG_BITS) >> shift]
+            prefetch(keys, np.int64(ahead & GROUP_MASK) * width - width)
         tag = hashes[row] >> TAG_BITS
         at = tag >> shift
         groups[row] = ABSENT
@@ -379,7 +385,13 @@ def find_words(slots, shift, keys, words, hashes, groups):
 def find_bytes(slots, shift, keys, arena, words, starts, ends, data, hashes, groups):
     """Find keys that have bytes."""
     mask = np.uint64(len(slots) - 1)
-    for row in range(len(groups)):
+    width, rows = keys.shape[1], len(groups)
+    for row in range(rows):
+        if row + 2 * AHEAD < rows:
+            prefetch(slots, np.int64((hashes[row + 2 * AHEAD] >> TAG_BITS) >> shift))
+        if row + AHEAD < rows:
+            ahead = slots[(hashes[row + AHEAD] >> TAG_BITS) >> shift]
+            prefetch(keys, np.int64(ahead & GROUP_MASK) * width - width)
         tag = hashes[row] >> TAG_BITS
         at = tag >> shift
         groups[row] = ABSENT

@@ -13,16 +13,17 @@ import pyarrow as pa
 from numba import njit
 
 from .columns import Column
-from .expiry import END, TimeSlots, chain, unlink
+from .expiry import END, TimeSlots, unlink
 from .hash_table import ABSENT, HashTable
 from .keys import KeyLayout
-from .memory import grown
-from .row_store import RowStore
+from .memory import grown, prefetch
+from .row_store import RowStore, write
 
 # Candidate pairs are made this many at a time, so that a key with many rows on both sides needs no
 # more memory than any other.
 PAIRS_AT_ONCE = 65_536
 CHUNK_ROWS = 4096
+AHEAD = 16
 NO_ROWS = np.empty(0, np.uint32)
 
 
@@ -69,16 +70,14 @@ class JoinIndex:
         self._next, self._previous, self._group, self.matched = (
             grown(a, len(a), needed) for a in (self._next, self._previous, self._group, self.matched)
         )
-        self.matched[rows] = matched
+        write(self.matched, rows, matched)
         for base in range(0, len(rows), CHUNK_ROWS):
             chunk = rows[base : base + CHUNK_ROWS]
             groups, new = self.table.upsert(self.table.encode(keys, base, len(chunk)))
             self._heads = grown(self._heads, len(self._heads), self.table.capacity)
             self._counts = grown(self._counts, len(self._counts), self.table.capacity)
-            self._heads[new], self._counts[new] = END, 0
-            chain(self._heads, self._next, self._previous, groups.astype(np.int64), chunk)
-            count_up(self._counts, groups)
-            self._group[chunk] = groups
+            start_keys(self._heads, self._counts, new)
+            link_rows(self._heads, self._counts, self._next, self._previous, self._group, groups, chunk)
         return rows
 
     def remove(self, rows: np.ndarray) -> None:
@@ -96,8 +95,8 @@ class JoinIndex:
         """Give all rows, key by key, and each row's number among those of its key."""
         groups = self.table.live()
         rows = np.empty(len(self), np.uint32)
-        keys = np.empty(len(self), np.int64)
-        pair_rows(self._heads, self._next, groups, np.array([0, END], np.int64), keys, rows)
+        keys = np.empty(len(self), np.uint32)
+        pair_rows(self._heads, self._counts, self._next, groups, 0, np.zeros(3, np.int64), keys, rows)
         firsts = np.cumsum(self._counts[groups]) - self._counts[groups]
         return rows, np.arange(len(rows)) - firsts[keys]
 
@@ -106,24 +105,38 @@ class JoinIndex:
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Pair probing rows with the stored rows of equal keys.
 
-        Yields positions of probing rows and numbers of stored rows, a bounded number at a time.
+        Yields positions of probing rows and numbers of stored rows, a bounded number at a time; they
+        are good until the next are asked for.
         """
+        probing, stored = np.empty(PAIRS_AT_ONCE, np.uint32), np.empty(PAIRS_AT_ONCE, np.uint32)
         for base in range(0, count, CHUNK_ROWS):
             rows = min(CHUNK_ROWS, count - base)
             groups = self.table.find(self.table.encode(keys, base, rows))
             groups[~matchable[base : base + rows]] = ABSENT
-            cursor = np.array([0, END], np.int64)
+            cursor = np.zeros(3, np.int64)
             while cursor[0] < rows:
-                probing, stored = np.empty(PAIRS_AT_ONCE, np.int64), np.empty(PAIRS_AT_ONCE, np.uint32)
-                pairs = pair_rows(self._heads, self._next, groups, cursor, probing, stored)
+                pairs = pair_rows(self._heads, self._counts, self._next, groups, base, cursor, probing, stored)
                 if pairs:
-                    yield probing[:pairs] + base, stored[:pairs]
+                    yield probing[:pairs], stored[:pairs]
 
 
 @njit(cache=True, nogil=True)
-def count_up(counts, groups):
-    """Count one more row of each key."""
-    for group in groups:
+def start_keys(heads, counts, new):
+    """Begin the chains of new keys."""
+    for group in new:
+        heads[group], counts[group] = END, 0
+
+
+@njit(cache=True, nogil=True)
+def link_rows(heads, counts, following, previous, group_of, groups, rows):
+    """Put each row in front of its key's chain."""
+    for i in range(len(rows)):
+        row, group = rows[i], groups[i]
+        head = heads[group]
+        following[row], previous[row], group_of[row] = head, END, group
+        if head != END:
+            previous[head] = np.int32(row)
+        heads[group] = np.int32(row)
         counts[group] += 1
 
 
@@ -140,20 +153,30 @@ def count_down(counts, groups, emptied):
 
 
 @njit(cache=True, nogil=True)
-def pair_rows(heads, following, groups, cursor, probing, stored):
-    """Pair rows until the room is full; `cursor` keeps the probing row and the stored row to go on with."""
-    count, row, entry = 0, cursor[0], cursor[1]
-    while row < len(groups):
-        if entry == END and groups[row] != ABSENT:
-            entry = np.int64(heads[groups[row]])
-        while entry != END:
-            if count == len(probing):
-                cursor[0], cursor[1] = row, entry
-                return count
-            probing[count] = row
-            stored[count] = np.uint32(entry)
-            count += 1
-            entry = np.int64(following[entry])
+def pair_rows(heads, counts, following, groups, base, cursor, probing, stored):
+    """Pair rows, counted from `base`, until the room is full; returns the number of pairs.
+
+    `cursor` keeps what to go on with: the probing row, the stored row, and how many of its key are left.
+    """
+    done, row, entry, left = 0, cursor[0], cursor[1], cursor[2]
+    rows = len(groups)
+    while row < rows:
+        if row + AHEAD < rows:
+            prefetch(heads, np.int64(groups[row + AHEAD]))
+            prefetch(counts, np.int64(groups[row + AHEAD]))
+        if left == 0 and groups[row] != ABSENT:
+            entry, left = np.int64(heads[groups[row]]), np.int64(counts[groups[row]])
+        while left > 0:
+            if done == len(probing):
+                cursor[0], cursor[1], cursor[2] = row, entry, left
+                return done
+            probing[done] = np.uint32(base + row)
+            stored[done] = np.uint32(entry)
+            done += 1
+            left -= 1
+            # The last row of a key need not be asked for the next: most keys have one row only.
+            if left > 0:
+                entry = np.int64(following[entry])
         row += 1
     cursor[0] = row
-    return count
+    return done

@@ -13,6 +13,7 @@ from .errors import InvalidArgument, MillraceError, StateFormatError
 from .join_index import NO_ROWS, PAIRS_AT_ONCE, JoinIndex
 from .join_query import ROW_SLOT, Join
 from .metrics import Metrics, milliseconds
+from .row_store import is_stretch
 from .state_format import CURRENT_VERSION, check_version, dump_state, load_state, require_same, require_schema
 from .time_bounds import SIDES
 from .watermark import limit_of
@@ -119,12 +120,9 @@ class JoinState:
         self, side: str, batch: pa.RecordBatch, watermark_ms: int | None, late_limit: int | None
     ) -> Iterator[pa.RecordBatch]:
         batch = self._without_late(side, batch, late_limit)
-        condition = self.join.filters[side]
-        if condition is not None and batch.num_rows:
-            passing = condition.holds(batch)
-            if self.join.is_outer(side) and not passing.all():
-                yield self._padded(side, batch.filter(pa.array(~passing)))
-            batch = batch.filter(pa.array(passing))
+        batch, unfit = self._split(side, batch)
+        if self.join.is_outer(side):
+            yield from self._padded_if_any(side, unfit)
         if not batch.num_rows:
             return
         keys = self._key_columns(side, batch)
@@ -154,13 +152,19 @@ class JoinState:
         return matchable
 
     def _probe(
-        self, side: str, batch: pa.RecordBatch, keys: Sequence[Column], matchable: np.ndarray, had_match: np.ndarray
+        self,
+        side: str,
+        batch: pa.RecordBatch,
+        keys: Sequence[Column],
+        matchable: np.ndarray,
+        had_match: np.ndarray,
+        flags: bool = True,
     ) -> Iterator[pa.RecordBatch]:
-        """Join new rows with the other side's stored ones, and set the matched flags of both."""
+        """Join new rows with the other side's stored ones, and set the matched `flags` of both."""
         index = self.sides[OTHER[side]]
         gone = [NO_ROWS]
         for probing, stored in index.candidates(keys, batch.num_rows, matchable):
-            mine, theirs = batch.take(pa.array(probing)), index.store.gather(stored)
+            mine, theirs = _take(batch, probing), index.store.gather(stored)
             if self.join.residual is not None:
                 left, right = (mine, theirs) if side == "left" else (theirs, mine)
                 holds = self.join.residual.holds(left, right)
@@ -176,8 +180,9 @@ class JoinState:
                 output = rows.filter(pa.array(fresh))
             else:
                 output = _side_by_side(side, mine, theirs, self.join.output_schema)
-            had_match[probing] = True
-            index.matched[stored] = True
+            if flags:
+                had_match[probing] = True
+                index.matched[stored] = True
             if output.num_rows:
                 yield output
         if self.join.is_left_semi and side == "right":
@@ -219,6 +224,37 @@ class JoinState:
             times = _time_column(batch, column)
             timed = times.valid_rows(0, len(rows))
             self.sides[side].slots.put(rows[timed], times.values[timed])
+
+    def bounded(self, left: pa.RecordBatch, right: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Join all rows there are, of a state that holds none yet, without keeping any (see `join_bounded`)."""
+        index = self.sides["right"]
+        right, unfit = self._split("right", self._checked("right", right))
+        keys = self._key_columns("right", right)
+        index.add(right, keys, np.zeros(right.num_rows, np.bool_))
+        left, lonely = self._split("left", self._checked("left", left))
+        keys, had_match = self._key_columns("left", left), np.zeros(left.num_rows, np.bool_)
+        matchable = self._matchable(keys, left.num_rows)
+        flags = self.join.how != "inner"
+        yield from self._probe("left", left, keys, matchable, had_match, flags)
+        if self.join.is_outer("left"):
+            yield from self._padded_if_any("left", lonely)
+            yield from self._padded_if_any("left", left.filter(pa.array(~had_match)))
+        if self.join.is_outer("right"):
+            rows = index.store.live()
+            yield from self._padded_if_any("right", unfit)
+            yield from self._padded_if_any("right", index.store.gather(rows[~index.matched[rows]]))
+
+    def _padded_if_any(self, side: str, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        if rows.num_rows:
+            yield self._padded(side, rows)
+
+    def _split(self, side: str, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """Part the rows that pass the side's filter from those that do not."""
+        condition = self.join.filters[side]
+        if condition is None or not batch.num_rows:
+            return batch, batch.slice(0, 0)
+        passing = condition.holds(batch)
+        return batch.filter(pa.array(passing)), batch.filter(pa.array(~passing))
 
     # --- eviction ---
 
@@ -326,6 +362,21 @@ class JoinState:
         return _side_by_side(side, rows, other, self.join.output_schema)
 
 
+def join_bounded(join: Join, left: pa.RecordBatch, right: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Join two bounded inputs in one go, giving the output piece by piece.
+
+    Examples
+    --------
+    >>> side = pa.schema({"k": pa.int64(), "v": pa.string()})
+    >>> left = pa.record_batch([[1, 2], ["a", "b"]], schema=side)
+    >>> right = pa.record_batch([[2, 3], ["y", "z"]], schema=side)
+    >>> join = Join(side, side, [("k", "k")], "left_outer")
+    >>> [[column.to_pylist() for column in rows.columns] for rows in join_bounded(join, left, right)]
+    [[[2], ['b'], [2], ['y']], [[1], ['a'], [None], [None]]]
+    """
+    return JoinState(join).bounded(left, right)
+
+
 def _side_schema(join: Join, side: str, version: int) -> pa.Schema:
     """Columns of one side at rest."""
     fields = [pa.field("index", pa.int32()), *(pa.field(f"value:{f.name}", f.type) for f in join.schemas[side])]
@@ -341,6 +392,13 @@ def _times(batch: pa.RecordBatch, column: str) -> np.ndarray:
     """Give a column's times in microseconds; a null is later than any watermark."""
     times = _time_column(batch, column)
     return np.where(times.valid_rows(0, batch.num_rows), times.values, np.iinfo(np.int64).max)
+
+
+def _take(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
+    """Take rows of a batch, in ascending order; a stretch of it without copying."""
+    if is_stretch(rows):
+        return batch.slice(rows[0], len(rows))
+    return batch.take(pa.array(rows))
 
 
 def _semi_matches(

@@ -11,13 +11,15 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from millrace.kernels.join_query import JOIN_TYPES, Join
-from millrace.kernels.join_state import JoinState
+from millrace.kernels.join_state import JoinState, join_bounded
 from millrace.kernels.time_bounds import Bound, TimeBounds
 from spark_join_model import LEFT, RIGHT, SparkJoin
 
 SECOND = 1_000_000
 LEFT_SCHEMA = pa.schema({"lk": pa.int64(), "ls": pa.string(), "lt": pa.timestamp("us"), "lv": pa.int32()})
 RIGHT_SCHEMA = pa.schema({"rk": pa.int64(), "rs": pa.string(), "rt": pa.timestamp("us"), "rv": pa.list_(pa.int8())})
+
+SCHEMAS = (LEFT_SCHEMA, RIGHT_SCHEMA)
 
 
 @dataclass
@@ -185,6 +187,12 @@ def test_all_output_together_is_a_join_of_all_input(batches, how):
         output += state.process(batch_of(left, LEFT_SCHEMA), batch_of(right, RIGHT_SCHEMA))
     output += state.process(watermark_ms=2**62)
     assert len(state) == 0
+    whole = [pa.Table.from_batches(map(make, side)).combine_chunks().to_batches() for make, side in (
+        (lambda rows: batch_of(rows, LEFT_SCHEMA), [a for a, _ in timed] or [[]]),
+        (lambda rows: batch_of(rows, RIGHT_SCHEMA), [b for _, b in timed] or [[]]),
+    )]  # fmt: skip
+    left, right = (part[0] if part else batch_of([], schema) for part, schema in zip(whole, SCHEMAS, strict=True))
+    assert Counter(plain(join_bounded(join, left, right), join)) == Counter(plain(output, join))
     connection = duckdb.connect()
     connection.register("l", pa.Table.from_batches([batch_of(a, LEFT_SCHEMA) for a, _ in timed], LEFT_SCHEMA))
     connection.register("r", pa.Table.from_batches([batch_of(b, RIGHT_SCHEMA) for _, b in timed], RIGHT_SCHEMA))
