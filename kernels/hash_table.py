@@ -138,6 +138,8 @@ class HashTable:
                 self._slots, shift, self._keys, self.arena.data,
                 keys.words, keys.starts, keys.ends, keys.data, keys.hashes, groups,
             )  # fmt: skip
+        elif keys.words.shape[1] == 1:
+            find_word(self._slots, shift, self._keys, keys.words, keys.hashes, groups)
         else:
             find_words(self._slots, shift, self._keys, keys.words, keys.hashes, groups)
         return groups
@@ -356,6 +358,29 @@ def upsert_bytes(slots, shift, keys, arena, used, words, starts, ends, data, has
                 break
             at = (at + ONE) & mask
     return taken, used
+
+
+@njit(cache=True, nogil=True)
+def find_word(slots, shift, keys, words, hashes, groups):
+    """Find keys of one word."""
+    mask = np.uint64(len(slots) - 1)
+    rows = len(groups)
+    for row in range(rows):
+        if row + 2 * AHEAD < rows:
+            prefetch(slots, np.int64((hashes[row + 2 * AHEAD] >> TAG_BITS) >> shift))
+        if row + AHEAD < rows:
+            ahead = slots[(hashes[row + AHEAD] >> TAG_BITS) >> shift]
+            prefetch(keys, np.int64(ahead & GROUP_MASK) - 1)
+        key, tag = words[row, 0], hashes[row] >> TAG_BITS
+        at = tag >> shift
+        groups[row] = ABSENT
+        while slots[at] != EMPTY:
+            slot = slots[at]
+            group = np.uint32((slot & GROUP_MASK) - ONE)
+            if slot >> TAG_BITS == tag and keys[group, 0] == key:
+                groups[row] = group
+                break
+            at = (at + ONE) & mask
 
 
 @njit(cache=True, nogil=True)

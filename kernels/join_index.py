@@ -22,7 +22,7 @@ from .row_store import RowStore, write
 # Candidate pairs are made this many at a time, so that a key with many rows on both sides needs no
 # more memory than any other.
 PAIRS_AT_ONCE = 65_536
-CHUNK_ROWS = 4096
+CHUNK_ROWS = 16_384
 AHEAD = 16
 NO_ROWS = np.empty(0, np.uint32)
 
@@ -38,10 +38,12 @@ class JoinIndex:
         of the keys, the same on both sides.
     slot_width
         of the time slots that rows expire by, in microseconds.
+    expected
+        number of keys to make room for at once.
     """
 
-    def __init__(self, schema: pa.Schema, layout: KeyLayout, slot_width: int) -> None:
-        self.table = HashTable(layout)
+    def __init__(self, schema: pa.Schema, layout: KeyLayout, slot_width: int, expected: int = 0) -> None:
+        self.table = HashTable(layout, expected)
         self.store = RowStore(schema)
         self.slots = TimeSlots(slot_width)
         self.matched = np.empty(0, np.bool_)
@@ -108,11 +110,13 @@ class JoinIndex:
         Yields positions of probing rows and numbers of stored rows, a bounded number at a time; they
         are good until the next are asked for.
         """
+        all_match = bool(matchable.all())
         probing, stored = np.empty(PAIRS_AT_ONCE, np.uint32), np.empty(PAIRS_AT_ONCE, np.uint32)
         for base in range(0, count, CHUNK_ROWS):
             rows = min(CHUNK_ROWS, count - base)
             groups = self.table.find(self.table.encode(keys, base, rows))
-            groups[~matchable[base : base + rows]] = ABSENT
+            if not all_match:
+                groups[~matchable[base : base + rows]] = ABSENT
             cursor = np.zeros(3, np.int64)
             while cursor[0] < rows:
                 pairs = pair_rows(self._heads, self._counts, self._next, groups, base, cursor, probing, stored)

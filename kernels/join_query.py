@@ -113,6 +113,19 @@ class Join:
         """Names of a side's key columns."""
         return [pair[SIDES.index(side)] for pair in self.keys]
 
+    def shared_columns(self, side: str) -> dict[int, int]:
+        """Key columns of the other side that are the same, bit for bit, in a row of this side it matches.
+
+        Gives the position there and here. Equal floats may differ in bits, so they are left out.
+        """
+        here, there = self.schemas[side], self.schemas[SIDES[1 - SIDES.index(side)]]
+        pairs = [pair if side == "left" else pair[::-1] for pair in self.keys]
+        return {
+            there.get_field_index(other): here.get_field_index(mine)
+            for mine, other in pairs
+            if here.field(mine).type.equals(there.field(other).type) and not pt.is_floating(here.field(mine).type)
+        }
+
     @property
     def expiry_key(self) -> int | None:
         """Position of the key pair that carries a watermark on either side; both sides evict by it."""

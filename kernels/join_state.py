@@ -164,7 +164,8 @@ class JoinState:
         index = self.sides[OTHER[side]]
         gone = [NO_ROWS]
         for probing, stored in index.candidates(keys, batch.num_rows, matchable):
-            mine, theirs = _take(batch, probing), index.store.gather(stored)
+            mine = _take(batch, probing)
+            theirs = self._partners(side, mine, stored)
             if self.join.residual is not None:
                 left, right = (mine, theirs) if side == "left" else (theirs, mine)
                 holds = self.join.residual.holds(left, right)
@@ -187,6 +188,14 @@ class JoinState:
                 yield output
         if self.join.is_left_semi and side == "right":
             self._remove_early("left", np.concatenate(gone))
+
+    def _partners(self, side: str, mine: pa.RecordBatch, stored: np.ndarray) -> pa.RecordBatch:
+        """Give the stored rows that new rows have met; what equals a new row's key is not looked up again."""
+        store, shared = self.sides[OTHER[side]].store, self.join.shared_columns(side)
+        rest = store.gather(stored, [i for i in range(len(store.schema)) if i not in shared])
+        columns = iter(rest.columns)
+        arrays = [mine.column(shared[i]) if i in shared else next(columns) for i in range(len(store.schema))]
+        return pa.RecordBatch.from_arrays(arrays, schema=store.schema)
 
     def _remove_early(self, side: str, rows: np.ndarray) -> None:
         """Remove rows that will never be needed again before they expire."""
@@ -227,8 +236,9 @@ class JoinState:
 
     def bounded(self, left: pa.RecordBatch, right: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Join all rows there are, of a state that holds none yet, without keeping any (see `join_bounded`)."""
-        index = self.sides["right"]
         right, unfit = self._split("right", self._checked("right", right))
+        index = JoinIndex(self.join.schemas["right"], self.join.layout, ROW_SLOT, expected=right.num_rows)
+        self.sides["right"] = index
         keys = self._key_columns("right", right)
         index.add(right, keys, np.zeros(right.num_rows, np.bool_))
         left, lonely = self._split("left", self._checked("left", left))
