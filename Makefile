@@ -20,6 +20,7 @@ bench: $(VENV)/.bench
 	$(BIN)/asv machine --yes
 	$(BIN)/asv run --python=same --quick --show-stderr
 	$(BIN)/python benchmarks/ratios.py
+	$(BIN)/python benchmarks/join_ratios.py
 
 soak: $(VENV)/.test
 	$(BIN)/python -m pytest tests/soak --override-ini testpaths=tests/soak

@@ -45,6 +45,13 @@ def batch_of(kind: str, rows: int, groups: int, seed: int = 0) -> pa.RecordBatch
     return pa.record_batch({**columns, "v": pa.array(rng.integers(0, 1000, rows))})
 
 
+def every_key(kind: str, groups: int) -> pa.RecordBatch:
+    """One row for each of `groups` keys, in no order, with a value column."""
+    rng = np.random.default_rng(0)
+    columns = key_columns(kind, rng.permutation(groups))
+    return pa.record_batch({**columns, "v": pa.array(rng.integers(0, 1000, groups))})
+
+
 def query_for(batch: pa.RecordBatch) -> Aggregation:
     """count(*), sum(v) and max(v) by all other columns, a time column as one-minute windows."""
     spec = window("ts", "1 minute") if "ts" in batch.schema.names else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from millrace.kernels import GroupState
 
-from .inputs import KINDS, batch_of, query_for, scaled
+from .inputs import KINDS, every_key, query_for, scaled
 
 
 class SaveAndLoad:
@@ -15,7 +15,7 @@ class SaveAndLoad:
     GROUPS = 1_000_000
 
     def setup(self, kind: str, version: int) -> None:
-        batch = batch_of(kind, 3 * scaled(self.GROUPS), scaled(self.GROUPS))
+        batch = every_key(kind, scaled(self.GROUPS))
         self.query = query_for(batch)
         self.state = GroupState(self.query, "update")
         self.state.process(batch)

@@ -67,3 +67,8 @@ def test_ratios(tmp_path):
     printed = subprocess.run([*command, "--json", str(tmp_path / "out.json")], check=True, capture_output=True).stdout
     rows = json.loads((tmp_path / "out.json").read_text())["scenarios"]
     assert rows and all(row["ratio"] > 0 and row["scenario"].encode() in printed for row in rows)
+
+
+def test_join_ratios():
+    command = [sys.executable, str(BENCHMARKS / "join_ratios.py"), "--scale", "0.001", "--rounds", "1"]
+    assert b"ratio" in subprocess.run(command, check=True, capture_output=True).stdout

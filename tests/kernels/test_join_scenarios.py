@@ -260,6 +260,45 @@ def test_j31_null_keys(how, total, alone):
     assert q.add([(9, 40)], [(8, 40)]) == alone
 
 
+PAIR, LONELY = (1, 40, 1, 46), (N, N, 7, 33)
+
+
+@pytest.mark.parametrize(
+    ("how", "out", "updated", "removed"),
+    [
+        ("inner", [PAIR], 2, 0),
+        ("left_outer", [PAIR], 2, 0),
+        ("left_semi", [PAIR[:2]], 2, 1),
+        ("right_outer", [PAIR, LONELY], 3, 1),
+        ("full_outer", [PAIR, LONELY], 3, 1),
+    ],
+)
+def test_j29_a_right_row_that_expires_as_it_arrives(how, out, updated, removed):
+    q = Ranges(how, (5, True), (10, True))
+    q.watermarks, q.current, q.previous = {}, 30_000, 30_000
+    q.add([(1, 40)])
+    assert q.add([], [(7, 33), (8, 36), (1, 46)]) == out
+    assert (q.updated, q.removed) == (updated, removed)
+
+
+def test_j29_a_right_row_at_the_limit_is_kept():
+    q = Ranges("inner", (5, True), (10, True))
+    q.watermarks, q.current, q.previous = {}, 30_000, 30_000
+    q.add([], [(7, 35)])
+    assert (q.updated, q.total) == (1, 1)
+
+
+ALONE = [(2, 33, N, N)]
+
+
+@pytest.mark.parametrize(("how", "alone"), [("inner", []), ("left_outer", ALONE), ("full_outer", ALONE)])
+def test_j30_a_left_row_stored_and_evicted_in_one_batch(how, alone):
+    q = Ranges(how, (-10, True), (-5, True))
+    q.watermarks, q.current, q.previous = {}, 30_000, 30_000
+    assert q.add([(2, 33), (3, 36)]) == alone and (q.updated, q.removed) == (2, 1)
+    assert q.add([], [(2, 33), (3, 31)]) == [(3, 36, 3, 31)]
+
+
 # --- SELF: a stream joined with its own even ids ---
 
 
