@@ -58,6 +58,7 @@ class Churn:
         query = Aggregation(SCHEMA, ["k"], {"n": F.count()}, window("ts", "1 second"), event_time="ts")
         self.state, self.second = GroupState(query, "append"), 0
         self.cycle()
+        self.cycle()  # the first that evicts
 
     def cycle(self) -> None:
         groups = scaled(self.GROUPS)

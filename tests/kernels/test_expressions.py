@@ -58,9 +58,9 @@ def to_sql(e) -> str:
         return f"({parts[0]} between {parts[1]} and {parts[2]})"
     if e.operator == "in":
         return f"({parts[0]} in ({', '.join(parts[1:])}))"
-    prefixes = {"not": "not ", "negate": "-"}
+    prefixes = {"not": "not", "negate": "-"}
     if e.operator in prefixes:
-        return f"({prefixes[e.operator]}{parts[0]})"
+        return f"({prefixes[e.operator]} ({parts[0]}))"
     if e.operator == "is null":
         return f"({parts[0]} is null)"
     operator = {"<=>": "is not distinct from"}.get(e.operator, e.operator)
