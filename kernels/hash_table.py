@@ -183,7 +183,7 @@ class HashTable:
             raise MemoryError(f"a table holds at most {MAX_GROUPS} groups, {wanted} were asked for")
         bits = _slot_bits(wanted)
         if bits > self._bits:
-            bits = max(bits, min(bits + 1, ROOMY_SLOT_BITS))
+            bits = max(bits, min(bits + 2, ROOMY_SLOT_BITS))
             slots = _empty_slots(bits)
             move_slots(self._slots, slots, np.uint64(32 - bits))
             self._slots, self._bits = slots, bits
