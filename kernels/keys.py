@@ -23,7 +23,7 @@ from numba import njit
 from .arena import gather_spans
 from .columns import NO_BYTES, NO_WORDS, Column, Form, array_of, bytes_array, form_of
 from .errors import InvalidArgument
-from .hashing import hash_in_bytes, hash_in_nulls, hash_single_words, hash_words, follow, mix
+from .hashing import follow, hash_in_bytes, hash_in_nulls, hash_single_words, hash_words, mix
 from .memory import copy_bytes, freeze
 
 MAX_KEYS = 64
