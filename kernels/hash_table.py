@@ -80,7 +80,9 @@ class HashTable:
 
     @property
     def nbytes(self) -> int:
-        return self._slots.nbytes + self.rows.nbytes + self._pool.nbytes + self.arena.nbytes
+        """Memory in use; room reserved for rows that have never been there does not count."""
+        keys = self.high_water * self.rows.shape[1] * self.rows.itemsize
+        return self._slots.nbytes + keys + self._pool.nbytes + self.arena.nbytes
 
     @property
     def capacity(self) -> int:
