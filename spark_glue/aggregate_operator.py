@@ -50,18 +50,11 @@ class AggregateOperator:
 
     def __getstate__(self) -> dict[str, object]:
         # The bound query holds functions; executors bind it anew.
-        return {k: v for k, v in self.__dict__.items() if k not in ("query", "result_schema")}
+        return {k: v for k, v in self.__dict__.items() if k != "query"}
 
     @cached_property
     def query(self) -> Aggregation:
         return Aggregation(self.schema, self.keys, self.aggs, self.window, self.event_time, self.ansi)
-
-    @cached_property
-    def result_schema(self) -> pa.Schema:
-        return self.query.output_schema
-
-    def kinds(self) -> dict[int, pa.Schema]:
-        return {ROWS: self.schema, PARTIALS: self.query.partial_schema}
 
     def encoder(self, side: int, buckets: Sequence[int]) -> Encoder:
         return AggregateEncoder(self.query, buckets, self.map_side)

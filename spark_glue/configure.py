@@ -14,8 +14,10 @@ OPTIONS = {
     "spark.python.worker.reuse": "true",
     # Rows come from the JVM in batches of this many: fewer calls, and the kernels' loops run longer.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-    # State is checked and compressed by Millrace; Spark's codec for shuffled blobs should be a quick one.
-    "spark.io.compression.codec": "lz4",
+    # Measuring the batch after every row, to keep it under a size, takes Spark longer than writing it.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+    # The pipe to Python workers carries blobs of megabytes.
+    "spark.sql.execution.python.udf.buffer.size": "1048576",
 }
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..kernels.columns import bytes_array
+from ..kernels.narrow import write_stream
 
 TICK = 0
 MAX_BLOB_BYTES = 64 * 2**20
@@ -70,16 +71,11 @@ def blob_array(blobs: Sequence[pa.Buffer | None]) -> pa.Array:
 
 
 def to_blobs(batch: pa.RecordBatch) -> Iterator[pa.Buffer]:
-    """Write a record batch, in several pieces if it is large."""
+    """Write a record batch, in several pieces if it is large; `read_stream` reads each."""
     pieces = max(1, -(-batch.nbytes // MAX_BLOB_BYTES))
     rows = -(-batch.num_rows // pieces) if batch.num_rows else 0
     for piece in range(pieces):
-        yield batch.slice(piece * rows, rows).serialize()
-
-
-def from_blob(blob: bytes | pa.Buffer | memoryview, schema: pa.Schema) -> pa.RecordBatch:
-    """Read what `to_blobs` wrote."""
-    return pa.ipc.read_record_batch(pa.py_buffer(blob), schema)
+        yield write_stream(batch.slice(piece * rows, rows))
 
 
 def scatter(batch: pa.RecordBatch, parts: np.ndarray, buckets: Sequence[int], kind: int) -> Iterator[Parcel]:

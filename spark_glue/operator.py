@@ -53,13 +53,9 @@ class Operator(Protocol):
     kind: str
     name: str
     buckets: int
-    result_schema: pa.Schema
 
     def encoder(self, side: int, buckets: Sequence[int]) -> Encoder:
         """Make what encodes one task's rows of an input."""
-
-    def kinds(self) -> dict[int, pa.Schema]:
-        """Schema of each kind of parcel."""
 
     def open(self, saved: bytes | None) -> BucketState:
         """Load a bucket's state, or begin one."""

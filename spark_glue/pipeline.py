@@ -40,7 +40,7 @@ def run_streaming(inputs: Sequence[DataFrame], operator: Operator, settings: Set
         step, RESULT, STATE, settings.output_mode, settings.timeout
     )
     observed = results.observe(f"millrace:{operator.name}", *(F.sum(name).alias(name) for name in METRICS))
-    return _decoded(observed.where("blob is not null").select("blob"), operator, schema)
+    return _decoded(observed.where("blob is not null").select("blob"), schema)
 
 
 def run_bounded(inputs: Sequence[DataFrame], operator: Operator, schema: T.StructType) -> DataFrame:
@@ -73,5 +73,5 @@ def _parcel_schema(delay_ms: int | None) -> T.StructType:
     )
 
 
-def _decoded(blobs: DataFrame, operator: Operator, schema: T.StructType) -> DataFrame:
-    return blobs.mapInArrow(Decode(operator.result_schema), schema)  # type: ignore[arg-type]
+def _decoded(blobs: DataFrame, schema: T.StructType) -> DataFrame:
+    return blobs.mapInArrow(Decode(), schema)  # type: ignore[arg-type]

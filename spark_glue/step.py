@@ -16,8 +16,9 @@ from pyspark import TaskContext
 
 from ..kernels.errors import MillraceError
 from ..kernels.metrics import Metrics
+from ..kernels.narrow import read_stream
 from .buckets import bucket_keys
-from .exchange import TICK, Parcel, from_blob, pack, ticks, to_blobs
+from .exchange import TICK, Parcel, pack, ticks, to_blobs
 from .operator import BucketState, Clock, Operator
 from .state_backend import backend_named
 
@@ -77,9 +78,8 @@ class BucketStep:
         yield _result(None, bucket.metrics)
 
     def _parcels(self, frames: Iterable[pd.DataFrame]) -> list[Parcel]:
-        schemas = self.operator.kinds()
         return [
-            Parcel(bucket, kind, from_blob(blob, schemas[kind]))
+            Parcel(bucket, kind, read_stream(blob))
             for frame in frames
             for bucket, kind, blob in zip(frame["bucket"], frame["kind"], frame["blob"], strict=True)
             if kind != TICK
@@ -127,10 +127,9 @@ class BoundedStep:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         by_bucket: dict[int, list[Parcel]] = {}
-        schemas = self.operator.kinds()
         for batch in batches:
             for bucket, kind, blob in zip(*(batch.column(i).to_pylist() for i in range(3)), strict=True):
-                rows = None if kind == TICK else from_blob(blob, schemas[kind])
+                rows = None if kind == TICK else read_stream(blob)
                 by_bucket.setdefault(bucket, []).append(Parcel(bucket, kind, rows))
         for bucket, parcels in by_bucket.items():
             try:
@@ -143,9 +142,7 @@ class BoundedStep:
 class Decode:
     """Result blobs → result rows."""
 
-    schema: pa.Schema
-
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for blob in batch.column(0):
-                yield from_blob(blob.as_buffer(), self.schema)
+                yield read_stream(blob.as_buffer())
