@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from numba.core.registry import CPUDispatcher
+from numba.extending import _Intrinsic
 
 from .errors import InvalidArgument
 
@@ -35,8 +36,8 @@ ACCEPTED = "numbers, strings, bytes, tuples of them, NumPy arrays, functions, an
 class CapturedFunction:
     """A function as text.
 
-    `bindings` are lines of Python, by the name that they define; `helpers` are the functions it calls;
-    `file` and `line` say where it came from.
+    `reads` has the names that may be read from each argument; `bindings` are lines of Python, by the name
+    that they define; `helpers` are the functions it calls; `file` and `line` say where it came from.
     """
 
     name: str
@@ -44,6 +45,7 @@ class CapturedFunction:
     file: str
     line: int
     arguments: tuple[str, ...]
+    reads: dict[str, frozenset[str]]
     words: frozenset[str]
     bindings: dict[str, str] = field(default_factory=dict)
     helpers: dict[str, CapturedFunction] = field(default_factory=dict)
@@ -98,8 +100,9 @@ class _Capture:
         words = frozenset(_words(code)).union(*(helper.words for helper in helpers.values()))
         options = {k: repr(v) for k, v in getattr(function, "targetoptions", {}).items() if k in PASSED_ON}
         arguments = tuple(a.arg for a in [*node.args.posonlyargs, *node.args.args])
+        reads = {name: words if (direct := _direct_reads(node, name)) is None else direct for name in arguments}
         return CapturedFunction(
-            plain.__name__, source, file, line, arguments, words, bindings, helpers, options
+            plain.__name__, source, file, line, arguments, reads, words, bindings, helpers, options
         )  # fmt: skip
 
     @staticmethod
@@ -169,7 +172,7 @@ def _outer_values(function: types.FunctionType, node: ast.FunctionDef, argument:
         elif name in function.__globals__:
             yield name, function.__globals__[name]
         elif not hasattr(builtins, name):
-            raise InvalidArgument(f"{argument}: {function.__name__} uses {name!r}, which is not defined")
+            raise InvalidArgument(f"{argument}: {function.__name__} uses {name!r}, which is not defined here")
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -195,6 +198,28 @@ def _words(code: types.CodeType) -> Iterator[str]:
             yield from (part for part in parts if isinstance(part, str))
 
 
+def _direct_reads(node: ast.FunctionDef, argument: str) -> frozenset[str] | None:
+    """Give the attributes that are read from an argument; None where it goes elsewhere by itself."""
+    reads: set[str] = set()
+    plain: set[int] = set()
+    for part in ast.walk(node):
+        if isinstance(part, ast.Attribute) and _is_name(part.value, argument):
+            plain.add(id(part.value))
+            reads.add(part.attr)
+        elif isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "len":
+            plain.update(id(given) for given in part.args)
+        elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
+            # A method may take the name of a field, as in rows.is_null("amount", i).
+            constants = (given.value for given in part.args[:1] if isinstance(given, ast.Constant))
+            reads.update(value for value in constants if isinstance(value, str))
+    elsewhere = any(_is_name(part, argument) and id(part) not in plain for part in ast.walk(node))
+    return None if elsewhere else frozenset(reads)
+
+
+def _is_name(part: ast.AST, name: str) -> bool:
+    return isinstance(part, ast.Name) and part.id == name
+
+
 # --- values as text ---------------------------------------------------------------------------------
 
 
@@ -203,6 +228,8 @@ def _import_line(name: str, value: Any) -> str | None:
     if isinstance(value, types.ModuleType):
         known = value.__name__.partition(".")[0] in MODULES
         return f"import {value.__name__} as {name}" if known else None
+    if isinstance(value, _Intrinsic) and value.__module__.partition(".")[0] == "millrace":
+        return f"from {value.__module__} import {value.__name__} as {name}"
     own = getattr(value, "__name__", None) or str(value)
     for home in (getattr(value, "__module__", None), *MODULES):
         if not isinstance(home, str) or home.partition(".")[0] not in MODULES or not own.isidentifier():

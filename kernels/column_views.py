@@ -37,7 +37,7 @@ PARTS = ("values", "nulls", "ends", "data")  # the addresses of one column, see 
 class ColumnsType(types.Type):
     """Columns by name. `columns` holds (name, kind) pairs; the kind says "?type" where there is none.
 
-    Only columns in `used` have addresses: those whose name occurs in the function.
+    Only columns in `used` have addresses: those that the function may read.
     """
 
     view = ""

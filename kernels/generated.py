@@ -19,7 +19,6 @@ from pathlib import Path
 from types import ModuleType
 
 import numba
-from numba.core.errors import NumbaError
 
 from .captured import CapturedFunction
 from .errors import InvalidArgument
@@ -70,9 +69,9 @@ def load_module(name: str, text: str) -> ModuleType:
 
 
 def _write(path: Path, text: str) -> None:
-    if path.exists() and path.read_text() == text:
+    if path.exists() and path.read_text(encoding="utf-8") == text:
         return
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, suffix=".tmp", delete=False) as file:
         file.write(text)
     os.utime(file.name, (TIME_OF_CHANGE, TIME_OF_CHANGE))
     # In one step, since other processes may be about to import it.
@@ -131,25 +130,26 @@ def compile_or_explain(argument: str, function: CapturedFunction, loop, signatur
     """
     try:
         loop.compile(signature)
-    except NumbaError as error:
+    except Exception as error:  # Numba fails in many ways
         raise InvalidArgument(_explain(argument, function, views, error)) from error
 
 
-def _explain(argument: str, function: CapturedFunction, views: tuple, error: NumbaError) -> str:
+def _explain(argument: str, function: CapturedFunction, views: tuple, error: Exception) -> str:
     module = function_module(function)
     try:
         # By itself the function fails at its own line, not at that of the loop.
         getattr(module, function.name).compile(views)
-    except NumbaError as own:
+    except Exception as own:
         error = own
     line = _line_of(function, error)
     place = f" ({line})" if line else ""
     return f"{argument}: {function.name} of {function.where} cannot be compiled: {plain_reason(error)}{place}"
 
 
-def _line_of(function: CapturedFunction, error: NumbaError) -> str | None:
+def _line_of(function: CapturedFunction, error: Exception) -> str | None:
     """Give the innermost line, of the function or of one that it calls, that an error speaks of."""
-    text, best = str(error), (-1, "")
+    text = str(error)
+    found = []
     for one in [function, *_all_helpers(function)]:
         module = function_module(one)
         for at, number in _mentions(text, str(module.__file__)):
@@ -157,8 +157,9 @@ def _line_of(function: CapturedFunction, error: NumbaError) -> str | None:
             index = number - module.SOURCE_BEGINS
             if 0 <= index < len(source):
                 first = one.line - source[0].startswith("if True:")
-                best = max(best, (at, f"line {first + index}: {source[index].strip()}"))
-    return best[1] or None
+                found.append((at, f"line {first + index}: {source[index].strip()}"))
+    # Numba begins with the innermost place and goes outwards.
+    return min(found)[1] if found else None
 
 
 def _all_helpers(function: CapturedFunction) -> list[CapturedFunction]:

@@ -81,8 +81,8 @@ _CHECKS = (
 )
 
 
-def kind_of(data_type: pa.DataType, argument: str, name: str) -> str:
-    """Give the kind of a type, or refuse it in the name of an argument.
+def kind_of(data_type: pa.DataType, argument: str, name: str, hint: str = HINT) -> str:
+    """Give the kind of a type, or refuse it in the name of an argument, with a hint at what to do.
 
     Examples
     --------
@@ -97,7 +97,7 @@ or use engine='pandas', whose functions see every type
     """
     kind = kind_or_none(data_type)
     if kind is None:
-        raise UnsupportedType(f"{argument}: column {name!r} is {data_type}, accepted are {', '.join(KINDS)}; {HINT}")
+        raise UnsupportedType(f"{argument}: column {name!r} is {data_type}, accepted are {', '.join(KINDS)}; {hint}")
     return kind
 
 

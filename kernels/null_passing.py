@@ -13,6 +13,8 @@ from numba.extending import intrinsic, register_jitable
 from .column_views import ColumnType, KeyType, checked, count_of, key_nulls, load_null, null_at
 from .kinds import KINDS
 from .record_views import StateType, load_null_mark
+from .refusals import require_literal
+from .text import TextType
 
 
 def _optional(context, builder, value_type, value, null):
@@ -30,15 +32,23 @@ def _as_it_is(context, builder, signature, args):
 @intrinsic(prefer_literal=True)
 def field_or_null(typing_context, view, name, value):
     """Give the value that was read from a field of the key or of the state, or none where that is null."""
-    if not isinstance(name, types.StringLiteral):
-        return None
+    require_literal(name)
+    if isinstance(value, TextType):
+        return value(view, name, value), _as_it_is
+    return _nullable(view, name, value)
+
+
+@intrinsic(prefer_literal=True)
+def field_or_none(typing_context, view, name, value):
+    """The same, with none for null text too."""
+    require_literal(name)
+    return _nullable(view, name, value)
+
+
+def _nullable(view, name, value):
     field = name.literal_value
-    if isinstance(view, KeyType):
-        numeric = KINDS[view.kind(field)].seen is not None
-    else:
-        slot = view.slots.get(field) if isinstance(view, StateType) else None
-        numeric = slot is not None and not slot.length and KINDS[slot.kind].seen is not None
-    if not numeric:
+    slot = view.slots.get(field) if isinstance(view, StateType) else None
+    if not isinstance(view, KeyType) and (slot is None or slot.length):
         return value(view, name, value), _as_it_is
 
     def generate(context, builder, signature, args):

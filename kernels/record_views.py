@@ -26,7 +26,7 @@ from .column_views import checked, seen_type
 from .kinds import Slot
 from .native_memory import add_garbage
 from .raw_memory import WORD, pointer_at
-from .refusals import refuse, unknown_field
+from .refusals import refuse, require_literal, unknown_field
 from .slot_stores import keep_text, load_number, named, require_storable, store_number, store_or_null
 from .text import TEXT_TYPES, make_text
 from .view_iteration import ViewIterator, iterable
@@ -223,8 +223,7 @@ def _change_word(builder, address, index: int, on: int, off: int) -> None:
 @intrinsic(prefer_literal=True)
 def set_field(typing_context, record, name, value):
     """``state.name = value``; the pass `SpellOut` turns assignments into calls of this."""
-    if not isinstance(name, types.StringLiteral):
-        return None
+    require_literal(name)
     slot = _assignable(record, name.literal_value, value)
 
     def generate(context, builder, signature, args):

@@ -17,7 +17,8 @@ import pyarrow.types as pt
 from .accumulate import gather_marks, gather_word, gather_words, start_records, touch, untouch
 from .accumulate_by import CAPACITY_SHIFT, LENGTH_MASK
 from .arena import Arena, gather_spans
-from .columns import Form, array_of, bytes_array, form_of
+from .columns import Form, array_of, bytes_array, form_or_none
+from .fixed_arrays import packed_to_lists
 from .memory import empty, grown
 
 MARKS_PER_WORD = 63
@@ -36,7 +37,7 @@ class Field:
     type: pa.DataType
     words: int = 1
     nullable: bool = True
-    initial: int = 0
+    initial: int | np.ndarray = 0
     flip: int = 0
     ordered: bool = False
     # First word, mark word and mark bit, as the accumulate loops want them; see `_place`.
@@ -48,7 +49,7 @@ class Field:
 
     @property
     def is_bytes(self) -> bool:
-        return form_of(self.type) is Form.BYTES
+        return form_or_none(self.type) is Form.BYTES
 
 
 class Records:
@@ -143,6 +144,8 @@ class Records:
         if f.is_bytes:
             return self._bytes(f, groups, valid)
         values = self.values(f, groups)
+        if pt.is_fixed_size_list(f.type):
+            return packed_to_lists(values.reshape(len(groups), f.words), f.type)
         if pt.is_decimal256(f.type):
             values = np.column_stack((values, values[:, -1] >> 63))
         elif pt.is_decimal(f.type) and f.words == 1:

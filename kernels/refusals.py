@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from numba import types
 from numba.core.errors import TypingError
 
 OPEN, CLOSE = "⟦", "⟧"
@@ -20,6 +21,12 @@ _END_OF_REASON = re.compile(r'^(File "|During: |There are \d+ candidate|Enable l
 def refuse(message: str) -> TypingError:
     """Build an error to raise while types are inferred."""
     return TypingError(f"{OPEN}{message}{CLOSE}")
+
+
+def require_literal(name: types.Type) -> None:
+    """Let Numba try again with the literal, where it first tries a name as any string."""
+    if not isinstance(name, types.StringLiteral):
+        raise TypingError("a name must be a literal")
 
 
 def unknown_field(view: str, name: str, known: Iterable[str], word: str = "field") -> TypingError:

@@ -18,7 +18,7 @@ from numba.core.untyped_passes import IRProcessing
 from .null_passing import field_or_null, item_or_null
 from .record_views import set_field
 
-READS = ("getattr", "getitem", "static_getitem")
+READS = ("getattr", "getitem")
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -75,8 +75,7 @@ def _with_null(
     if read.op == "getattr":
         added = _call(field_or_null, (read.value, read.attr, statement.target), statement.loc, scope, func_ir)
     else:
-        index = read.index if read.op == "getitem" else read.index_var
-        added = _call(item_or_null, (read.value, index, statement.target), statement.loc, scope, func_ir)
+        added = _call(item_or_null, (read.value, read.index, statement.target), statement.loc, scope, func_ir)
     marked[id(read)] = added[-1].target
     return [statement, *added]
 

@@ -9,8 +9,8 @@ from numba import njit
 
 from .call_protocol import EXISTS, STORED
 from .columns import array_of, bytes_array, column_of
-from .errors import InvalidArgument
-from .kinds import Slot, element_of, field_kind
+from .fixed_arrays import lists_to_packed, packed_to_lists
+from .kinds import Slot
 from .memory import empty, grown
 from .native_memory import TextArena, lay_addresses
 from .text import TEXT_TYPES
@@ -97,9 +97,7 @@ class StateRecords:
             null = array.is_null().to_numpy(zero_copy_only=False)
             self.words[groups[null], slot.bit // 64] |= np.int64(np.uint64(1 << (slot.bit % 64)))
         if slot.length:
-            packed = lists_to_packed(array, slot)
-            packed[null] = 0
-            self.words[groups, slot.word : slot.word + slot.words] = packed
+            self.words[groups, slot.word : slot.word + slot.words] = lists_to_packed(array, slot.name)
             return
         column = column_of(array)
         if slot.kind in TEXT_TYPES:
@@ -124,24 +122,3 @@ def text_array(data_type: pa.DataType, addresses: np.ndarray, lengths: np.ndarra
     data = np.empty(int(lengths.sum()), np.uint8)
     lay_addresses(addresses, lengths, data)
     return bytes_array(data_type, lengths, data, valid)
-
-
-def packed_to_lists(words: np.ndarray, data_type: pa.DataType, valid: np.ndarray | None) -> pa.Array:
-    """Give fixed-size arrays that lie packed in rows of words as Arrow lists."""
-    element = element_of(field_kind(data_type, "state", "")[0])
-    flat = np.ascontiguousarray(words).view(element)[:, : data_type.list_size].reshape(-1)
-    values = array_of(data_type.value_type, flat)
-    mask = None if valid is None or valid.all() else pa.array(~valid)
-    return pa.FixedSizeListArray.from_arrays(values, type=data_type, mask=mask)
-
-
-def lists_to_packed(array: pa.Array, slot: Slot) -> np.ndarray:
-    """Give Arrow lists as rows of words, the elements packed; what a null list holds is anything."""
-    element = element_of(slot.kind)
-    values = array.values.slice(array.offset * slot.length, len(array) * slot.length)
-    if array.drop_null().flatten().null_count:
-        raise InvalidArgument(f"state: field {slot.name!r} has an array with a null element, accepted are values")
-    column = column_of(values)
-    packed = np.zeros((len(array), slot.words * 8 // element.itemsize), element)
-    packed[:, : slot.length] = column.values.astype(element).reshape(len(array), slot.length)
-    return packed.view(np.int64)

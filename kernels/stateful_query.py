@@ -37,8 +37,8 @@ from millrace.kernels.raw_memory import address_of
 from millrace.kernels.record_views import StateType, record_view
 import millrace.kernels.state_methods
 
-KEY = KeyType({key_columns!r}, {used!r})
-ROWS = RowsType({row_columns!r}, {used!r})
+KEY = KeyType({key_columns!r}, {key_reads!r})
+ROWS = RowsType({row_columns!r}, {row_reads!r})
 STATE = StateType({state_slots!r}, {timeout!r})
 OUT = OutType({out_slots!r})
 
@@ -176,7 +176,8 @@ class StatefulQuery:
             function=self.function.name,
             key_columns=_seen(self.keys, self.key_types),
             row_columns=_seen(self.schema.names, self.schema.types),
-            used=tuple(sorted(self.function.words)),
+            key_reads=self._reads(0, self.keys),
+            row_reads=self._reads(1, self.schema.names),
             state_slots=self.state_slots,
             timeout=self.timeout,
             out_slots=self.output_slots,
@@ -185,6 +186,11 @@ class StatefulQuery:
         views = (program.KEY, program.ROWS, program.STATE, program.OUT)
         compile_or_explain("function", self.function, program.call_each, SIGNATURE, views)
         return program
+
+    def _reads(self, argument: int, names: Sequence[str]) -> tuple[str, ...]:
+        """Give the columns that the function may read from one of its arguments."""
+        reads = self.function.reads[self.function.arguments[argument]]
+        return tuple(name for name in names if name in reads)
 
     def _checked_order(self, order_by: str | None) -> str | None:
         if order_by is None:
@@ -199,8 +205,11 @@ class StatefulQuery:
             raise InvalidArgument(
                 "event_time: got None with timeout='EventTimeTimeout', accepted is the column with the watermark"
             )
-        if not len(self.output):
-            raise InvalidArgument.of("output", "", "at least one column, like 'user long, n long'")
+        for argument, fields in (("state", self.state), ("output", self.output)):
+            if not len(fields):
+                raise InvalidArgument.of(argument, "", "at least one column, like 'n long'")
+        if len(set(self.keys)) < len(self.keys):
+            raise InvalidArgument.of("keys", list(self.keys), "different columns")
         for argument, names in (("keys", self.keys), ("schema", self.schema.names)):
             clash = [name for name in names if name in column_views.RESERVED]
             if clash:
