@@ -56,4 +56,4 @@ def plain_reason(error: BaseException) -> str:
                 break
         elif not _NOISE.match(line):
             lines.append(line)
-    return " ".join(lines[:3]) or type(error).__name__
+    return " ".join(lines[:3]) or f"Numba fails with {type(error).__name__}"

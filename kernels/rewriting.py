@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from numba import njit
+from numba import njit, types
 from numba.core import ir
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.compiler_machinery import FunctionPass, register_pass
-from numba.core.untyped_passes import IRProcessing
+from numba.core.compiler_machinery import AnalysisPass, FunctionPass, register_pass
+from numba.core.typed_passes import NopythonTypeInference
+from numba.core.untyped_passes import InlineClosureLikes
 
 from .null_passing import field_or_null, item_or_null
 from .record_views import set_field
+from .refusals import refuse
+from .text import TextType
 
 READS = ("getattr", "getitem")
 
@@ -40,16 +43,40 @@ class SpellOut(FunctionPass):
             bodies = (_with_null(statement, block.scope, func_ir, reads, marked) for statement in block.body)
             block.body = [statement for body in bodies for statement in body]
         for call in _calls(func_ir):
-            call.args = tuple(marked.get(id(_source(func_ir, arg)), arg) for arg in call.args)
+            # Numba concatenates arguments, so they stay the list or the tuple that they were.
+            call.args = type(call.args)(marked.get(id(_source(func_ir, arg)), arg) for arg in call.args)
         return True
 
 
+@register_pass(mutates_CFG=False, analysis_only=True)
+class RefuseTextKeys(AnalysisPass):
+    """Refuse dicts with text for keys: Numba compares keys without references by their bytes, here addresses."""
+
+    _name = "millrace_refuse_text_keys"
+
+    def __init__(self) -> None:
+        AnalysisPass.__init__(self)
+
+    def run_pass(self, state) -> bool:
+        for known in state.typemap.values():
+            if isinstance(known, types.DictType) and _holds_text(known.key_type):
+                raise refuse("a dict cannot have text for keys; make strings of them with str(…)")
+        return False
+
+
+def _holds_text(key_type: types.Type) -> bool:
+    parts = key_type.types if isinstance(key_type, types.BaseTuple) else (key_type,)
+    return any(isinstance(part, TextType) or (part is not key_type and _holds_text(part)) for part in parts)
+
+
 class StatefulCompiler(CompilerBase):
-    """Numba's compiler with `SpellOut` in it."""
+    """Numba's compiler with these passes in it."""
 
     def define_pipelines(self):
         pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        pipeline.add_pass_after(SpellOut, IRProcessing)
+        # Only then do functions within the function stand among its own statements.
+        pipeline.add_pass_after(SpellOut, InlineClosureLikes)
+        pipeline.add_pass_after(RefuseTextKeys, NopythonTypeInference)
         pipeline.finalize()
         return [pipeline]
 

@@ -28,11 +28,12 @@ from numba.extending import (
 
 from .hashing import LENGTH_SEED, absorb, mix
 from .raw_memory import compare_memory, load_byte_at, load_word_at, store_byte_at
+from .refusals import refuse
 
 UTF8_MOST = 4
 
 
-class TextType(types.Type):
+class TextType(types.Hashable):
     """Text of a kind: "string" or "binary"."""
 
     def __init__(self, kind: str) -> None:
@@ -255,6 +256,24 @@ def text_truth(text):
     if isinstance(text, TextType):
         return lambda text: address_and_length(text)[1] > 0
     return None
+
+
+@overload_method(TextType, "__str__")
+def text_as_string(text):
+    """A Python string of the function's own, to put others together with; it allocates memory."""
+    if text != STRING:
+        raise refuse("str(…) takes text of a string column, got binary")
+
+    def decoded(text):
+        address, length = address_and_length(text)
+        string, at = "", 0
+        while at < length:
+            point, size = code_point_at(address, at)
+            string += chr(point)
+            at += size
+        return string
+
+    return decoded
 
 
 @overload_method(TextType, "__hash__")

@@ -17,6 +17,12 @@ def hash64(typing_context, value):
     """Hash a number, a boolean, a time or text to 64 well-mixed bits (uint64).
 
     Equal values have equal hashes in every process; −0.0 is equal to 0.0, and every NaN to every other.
+
+    Examples
+    --------
+    >>> from numba import njit
+    >>> bool(njit(lambda a, b: hash64(a) == hash64(b))(0.0, -0.0))
+    True
     """
     function = _function_for(value)
     if function is None:

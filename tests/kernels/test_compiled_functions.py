@@ -150,6 +150,41 @@ def test_text_of_a_run_is_kept_and_emitted():
     assert run(look, batch_of(v=[0.0], text=["x"]), output=output) == [("łow1", "łow", "nobody", "7𝄞")]
 
 
+def test_strings_put_together():
+    def look(key, rows, state, out):
+        state.name = f"{rows.text[0]}-{len(rows)}"
+        out.emit(state.name, str(rows.text[0]) + "ł" == "𝄞ał", str(rows.text[0]))
+
+    output = "a string, b boolean, c string"
+    assert run(look, batch_of(text=["𝄞a"]), output=output) == [("𝄞a-1", True, "𝄞a")]
+
+
+def test_python_within_a_function():
+    def use(key, rows, state, out):
+        def add(x):
+            state.n += 1
+            state.total += x
+
+        for i, x in enumerate(rows.v):
+            add(x * i)
+        view, columns = state, rows
+        view.ring[0] = len([x for x in columns.v if x > 1])
+        seen = {str(rows.text[0]): 1.0}
+        seen[str(rows.text[1])] = 2.0
+        texts = set()
+        for text in rows.text:
+            texts.add(text)
+        try:
+            ratio = 1 / rows.v[0]
+        except Exception:
+            ratio = -1.0
+        out.emit(*(state.n, state.total, state.ring[0], len(seen) + 10 * len(texts), ratio, max(rows.v)))
+
+    output = "n long, total double, some long, seen long, ratio double, top double"
+    batch = batch_of(v=[0.0, 2.0, 3.0], text=["a", "a", "b"])
+    assert run(use, batch, "n long, total double, ring array<int, 2>", output) == [(3, 8.0, 2, 21, -1.0, 3.0)]
+
+
 def test_binary_is_measured_in_bytes():
     def look(key, rows, state, out):
         out.emit(len(rows.blob[0]) + (10 if rows.blob[0] < rows.blob[1] else 0))
@@ -328,6 +363,9 @@ def failing(body: str, tmp_path, name="counted"):
         ("out.write(1)", "out has no 'write', only out.emit(…)"),
         ("out.emit(rows.v['a'])", "accepted is the number of a row"),
         ("open('x')", "cannot be compiled"),
+        ("x = {}\nx[key.k] = 1\nout.emit(len(x))", "a dict cannot have text for keys"),
+        ("x = {(key.k, 1): 1}\nout.emit(len(x))", "a dict cannot have text for keys"),
+        ("out.emit(len(str(rows.blob[0])))", "str(…) takes text of a string column, got binary"),
         ("out.emit(key.k + 1)", "No implementation of function Function(<built-in function add>)"),
     ],
 )  # fmt: skip

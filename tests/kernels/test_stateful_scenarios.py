@@ -172,6 +172,23 @@ def test_g8_a_timeout_before_the_watermark():
             call()
 
 
+def test_g9_a_batch_that_is_run_again():
+    def count(key, rows, state, out):
+        state.n += len(rows)
+        if len(rows) == 2:
+            raise ValueError("the task fails")
+        out.emit(key.user, state.n)
+
+    state, counted = state_for(count), []
+    for users in (["a"], ["a", "a"], ["a"], ["a"]):
+        saved = state.to_bytes()
+        try:
+            counted += run(state, *users)
+        except FunctionFailed:
+            state = KeyedState.from_bytes(state.query, saved)
+    assert counted == [("a", 1), ("a", 2), ("a", 3)]
+
+
 def test_a_timeout_at_the_watermark_is_allowed():
     def now(key, rows, state, out):
         state.set_timeout_timestamp(state.current_watermark_ms)
