@@ -35,14 +35,15 @@ TIME_OF_CHANGE = 1_000_000_000
 
 def function_module(function: CapturedFunction) -> ModuleType:
     """Give the module of a captured function, with those of the functions that it calls."""
-    lines = [f"from {compiled.__module__} import compiled"]
+    # Names of its own, since the user's may be any.
+    lines = [f"from {compiled.__module__} import compiled as _millrace_compiled"]
     for name, helper in function.helpers.items():
         module = function_module(helper)
         lines.append(f"from {module.__name__} import {helper.name} as {name}")
     lines += function.bindings.values()
     options = ", ".join(f"{name}={value}" for name, value in sorted(function.options.items()))
-    lines += [f"SOURCE_BEGINS = {len(lines) + 3}", function.source.rstrip("\n")]
-    lines.append(f"{function.name} = compiled({options})({function.name})")
+    lines += [f"_millrace_source_begins = {len(lines) + 3}", function.source.rstrip("\n")]
+    lines.append(f"{function.name} = _millrace_compiled({options})({function.name})")
     return load_module(function.name, "\n".join(lines) + "\n")
 
 
@@ -99,16 +100,14 @@ def cache_folder() -> Path:
 
 @lru_cache(maxsize=1)
 def _own_folder() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME")
-    candidates = [Path(home) if home else Path("~/.cache").expanduser(), Path(tempfile.gettempdir())]
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
-    for parent in candidates:
-        folder = parent / f"millrace-{user}"
+    for parent in (os.environ.get("XDG_CACHE_HOME") or "~/.cache", tempfile.gettempdir()):
         try:
+            folder = Path(parent).expanduser() / f"millrace-{user}"
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if _is_private(folder):
                 return folder
-        except OSError:
+        except (OSError, RuntimeError):  # it cannot be written, or there is no home
             continue
     return Path(tempfile.mkdtemp(prefix="millrace-"))
 
@@ -154,7 +153,7 @@ def _line_of(function: CapturedFunction, error: Exception) -> str | None:
         module = function_module(one)
         for at, number in _mentions(text, str(module.__file__)):
             source = one.source.splitlines()
-            index = number - module.SOURCE_BEGINS
+            index = number - module._millrace_source_begins
             if 0 <= index < len(source):
                 first = one.line - source[0].startswith("if True:")
                 found.append((at, f"line {first + index}: {source[index].strip()}"))

@@ -257,6 +257,16 @@ def test_globals_are_captured_by_value():
     assert got == [2 + 3 + 5 + 4 + 1 + 2, 10]
 
 
+def test_functions_of_awkward_names():
+    def compiled(x):
+        return x + 1
+
+    def function(key, rows, state, out):
+        out.emit(compiled(1))
+
+    assert run(function) == [(2,)]
+
+
 def test_functions_that_call_themselves_and_defaults():
     def fall(n, by=LIMIT):
         if n <= 0:
