@@ -115,7 +115,7 @@ def write_inputs(workload: Workload, folder: Path, options: argparse.Namespace) 
         folders[name] = folder / name
         folders[name].mkdir(parents=True)
         for batch in range(WARM_UP + options.batches):
-            table = generate(batch, int((options.rows or workload.rows)), options.keys)
+            table = generate(batch, int(options.rows or workload.rows), options.keys)
             path = folders[name] / f"{batch:05d}.parquet"
             # Row groups are what Spark's tasks share out.
             pq.write_table(table, path, row_group_size=max(1, -(-table.num_rows // 4)))
@@ -218,7 +218,8 @@ def main() -> None:
     parser.add_argument("--json", help="also write the figures to this file")
     parser.add_argument("--verbose", action="store_true", help="also print every micro-batch's time")
     options = parser.parse_args()
-    print(f"{'milliseconds a micro-batch: median (min–max)':<47} {'Spark':>22} {'Millrace':>22} {'M rows/s':>15}   ratio  target")
+    heading = "milliseconds a micro-batch: median (min–max)"
+    print(f"{heading:<47} {'Spark':>22} {'Millrace':>22} {'M rows/s':>15}   ratio  target")
     rows = []
     for workload in (w for w in WORKLOADS if options.only in w.name):
         for store in options.stores.split(","):

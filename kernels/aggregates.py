@@ -19,6 +19,7 @@ from . import accumulate as acc
 from .columns import Column, Form, array_of, column_of, form_of
 from .decimals import MAX_PRECISION, decimals_to_doubles, finish_averages, finish_sums, pin_overflows, power_of_ten
 from .errors import ArithmeticOverflow, UnsupportedType
+from .fixed_arrays import array_column
 from .functions import Aggregate
 from .memory import freeze
 from .records import Field, Records, Selection, to_ordered
@@ -85,6 +86,8 @@ Binder = Callable[[Aggregate, Types, str, bool], BoundAggregate]
 
 def look(array: pa.Array, lens: Lens) -> Column:
     """View an array as a column, the way an aggregate wants it."""
+    if pt.is_fixed_size_list(array.type):
+        return array_column(array)
     column = column_of(array)
     if lens is Lens.DOUBLE:
         return _reform(column, Form.FLOAT, _doubles(array, column))
@@ -108,6 +111,8 @@ def _doubles(array: pa.Array, column: Column) -> np.ndarray:
 
 def bind(aggregate: Aggregate, types: Types, where: str, ansi: bool) -> BoundAggregate:
     """Settle the types of an aggregate; `where` names it in messages."""
+    if aggregate.definition is not None:
+        return aggregate.definition.bind(aggregate, types, where)
     binder, accepted = FUNCTIONS[aggregate.function]
     for name, data_type in zip(aggregate.columns, types, strict=True):
         if not accepted(data_type):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,8 @@ import pyarrow.types as pt
 from .accumulate import gather_records, start_records, touch, untouch
 from .accumulate_by import CAPACITY_SHIFT, LENGTH_MASK
 from .arena import Arena, gather_spans
-from .columns import Form, array_of, bytes_array, form_of
+from .columns import Form, array_of, bytes_array, form_or_none
+from .fixed_arrays import packed_to_lists
 from .memory import empty, grown
 
 MARKS_PER_WORD = 63
@@ -36,7 +38,7 @@ class Field:
     type: pa.DataType
     words: int = 1
     nullable: bool = True
-    initial: int = 0
+    initial: int | np.ndarray = 0
     flip: int = 0
     ordered: bool = False
     # First word, mark word and mark bit, as the accumulate loops want them; see `_place`.
@@ -48,7 +50,7 @@ class Field:
 
     @property
     def is_bytes(self) -> bool:
-        return form_of(self.type) is Form.BYTES
+        return form_or_none(self.type) is Form.BYTES
 
 
 class Records:
@@ -69,7 +71,8 @@ class Records:
         self.arena = Arena()
         self.touched = np.empty(1024, np.uint32)
         self.touched_count = 0
-        self.used_words = max((f.word + f.words for f in self.fields), default=1)
+        plain = [f.word + f.words for f in self.fields if not pt.is_fixed_size_list(f.type)]
+        self.plain_words = max([*plain, *(f.at[1] + 1 for f in self.fields)], default=1)
         self._wraps: dict[Field, dict[int, int]] = {}
 
     @property
@@ -121,20 +124,25 @@ class Records:
 
 
 class Selection:
-    """The accumulators of some groups, one column per word.
-
-    All words are read in one pass, since every pass over the records costs as much as the memory they
-    fill, whatever it takes from them.
-    """
+    """The accumulators of some groups."""
 
     def __init__(self, records: Records, groups: np.ndarray) -> None:
-        self._records = records
-        self._groups = groups
-        self._columns = empty((records.used_words, len(groups)), np.int64)
-        gather_records(records.words, groups, self._columns)
+        self.records = records
+        self.groups = groups
 
     def __len__(self) -> int:
-        return len(self._groups)
+        return len(self.groups)
+
+    @cached_property
+    def _columns(self) -> np.ndarray:
+        """The words of all fields but arrays, one column per word.
+
+        Read in one pass, since every pass over the records costs as much as the memory they fill,
+        whatever it takes from them.
+        """
+        columns = empty((self.records.plain_words, len(self.groups)), np.int64)
+        gather_records(self.records.words, self.groups, columns)
+        return columns
 
     def valid(self, f: Field) -> np.ndarray | None:
         """Tell which groups' accumulators have a value; None means all."""
@@ -146,7 +154,7 @@ class Selection:
 
     def wraps(self, f: Field) -> np.ndarray | None:
         """Tell how often each group's sum has wrapped around; None where none has (see `Records.wraps`)."""
-        return self._records.wraps(f, self._groups)
+        return self.records.wraps(f, self.groups)
 
     def values(self, f: Field) -> np.ndarray:
         """Give the accumulator's values, as the field's form has them (not for bytes)."""
@@ -166,6 +174,9 @@ class Selection:
         valid = self.valid(f)
         if f.is_bytes:
             return self._bytes(f, valid)
+        if pt.is_fixed_size_list(f.type):
+            words = self.records.words[self.groups, f.word : f.word + f.words]
+            return packed_to_lists(words, f.type)
         values = self.values(f)
         if pt.is_decimal256(f.type):
             values = np.column_stack((values, values[:, -1] >> 63))
@@ -179,7 +190,7 @@ class Selection:
         if valid is not None:
             lengths[~valid] = 0
         data = np.empty(int(lengths.sum()), np.uint8)
-        gather_spans(self._records.arena.data, starts, lengths, data)
+        gather_spans(self.records.arena.data, starts, lengths, data)
         return bytes_array(f.type, lengths, data, valid)
 
 

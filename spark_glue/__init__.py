@@ -7,8 +7,22 @@
 
 from ..kernels.errors import ArithmeticOverflow, InvalidArgument, MillraceError, StateFormatError, UnsupportedType
 from ..kernels.functions import (
-    avg, bool_and, bool_or, count, count_if, first, last, max, max_by, min, min_by, stddev_pop, stddev_samp, sum,
-    var_pop, var_samp,
+    avg,
+    bool_and,
+    bool_or,
+    count,
+    count_if,
+    first,
+    last,
+    max,
+    max_by,
+    min,
+    min_by,
+    stddev_pop,
+    stddev_samp,
+    sum,
+    var_pop,
+    var_samp,
 )  # fmt: skip
 from ..kernels.windows import window
 from .aggregate import aggregate

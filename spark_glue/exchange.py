@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from ..kernels.narrow import write_stream
 TICK = 0
 MAX_BLOB_BYTES = 64 * 2**20
 # Late enough that Spark never takes a blob for late; within the nanoseconds of pandas.
-FAR_FUTURE = datetime(2255, 1, 1, tzinfo=timezone.utc)
+FAR_FUTURE = datetime(2255, 1, 1, tzinfo=UTC)
 EVENT_TIME = "event_time"
 PARCELS = pa.schema(
     [("bucket", pa.int32()), ("kind", pa.int32()), ("blob", pa.binary()), (EVENT_TIME, pa.timestamp("us", "UTC"))]

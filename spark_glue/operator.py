@@ -34,8 +34,13 @@ class Encoder(Protocol):
 class BucketState(Protocol):
     """The state of one bucket, while a batch runs."""
 
-    watermark_ms: int | None
-    metrics: Metrics
+    @property
+    def watermark_ms(self) -> int | None:
+        """The watermark of the batch before."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """What the batch did, once it is over."""
 
     def run(self, parcels: Sequence[Parcel], clock: Clock) -> Iterator[pa.RecordBatch]:
         """Run one batch; gives the result rows piece by piece."""
@@ -50,9 +55,17 @@ class BucketState(Protocol):
 class Operator(Protocol):
     """One stateful operator of a query: plain data that is sent to the executors."""
 
-    kind: str
-    name: str
-    buckets: int
+    @property
+    def kind(self) -> str:
+        """What it is called in messages."""
+
+    @property
+    def name(self) -> str:
+        """Which one it is."""
+
+    @property
+    def buckets(self) -> int:
+        """How many parts its keys are spread over."""
 
     def encoder(self, side: int, buckets: Sequence[int]) -> Encoder:
         """Make what encodes one task's rows of an input."""

@@ -15,9 +15,7 @@ from .step import METRICS, BoundedStep, BucketStep, Decode, Encode
 from .watermarks import DELAY_KEY
 
 STATE = T.StructType([T.StructField("handle", T.BinaryType())])
-RESULT = T.StructType(
-    [T.StructField("blob", T.BinaryType()), *(T.StructField(name, T.LongType()) for name in METRICS)]
-)
+RESULT = T.StructType([T.StructField("blob", T.BinaryType()), *(T.StructField(name, T.LongType()) for name in METRICS)])
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,9 @@ class Settings:
     late_is_current: bool
 
 
-def run_streaming(inputs: Sequence[DataFrame], operator: Operator, settings: Settings, schema: T.StructType) -> DataFrame:
+def run_streaming(
+    inputs: Sequence[DataFrame], operator: Operator, settings: Settings, schema: T.StructType
+) -> DataFrame:
     """Build the plan of a streaming query."""
     parcels = _encoded(inputs, operator, settings.delay_ms)
     step = BucketStep(operator, settings.state_backend, settings.delay_ms is not None, settings.late_is_current)
@@ -46,14 +46,11 @@ def run_streaming(inputs: Sequence[DataFrame], operator: Operator, settings: Set
 def run_bounded(inputs: Sequence[DataFrame], operator: Operator, schema: T.StructType) -> DataFrame:
     """Build the plan of a batch query: the same encode, and all rows of a bucket at once."""
     parcels = _encoded(inputs, operator, None).repartition(operator.buckets, "bucket")
-    return parcels.mapInArrow(BoundedStep(operator), schema)  # type: ignore[arg-type]
+    return parcels.mapInArrow(BoundedStep(operator), schema)
 
 
 def _encoded(inputs: Sequence[DataFrame], operator: Operator, delay_ms: int | None) -> DataFrame:
-    frames = [
-        frame.mapInArrow(Encode(operator, side), _parcel_schema(delay_ms))  # type: ignore[arg-type]
-        for side, frame in enumerate(inputs)
-    ]
+    frames = [frame.mapInArrow(Encode(operator, side), _parcel_schema(delay_ms)) for side, frame in enumerate(inputs)]
     parcels = frames[0]
     for frame in frames[1:]:
         parcels = parcels.union(frame)
@@ -74,4 +71,4 @@ def _parcel_schema(delay_ms: int | None) -> T.StructType:
 
 
 def _decoded(blobs: DataFrame, schema: T.StructType) -> DataFrame:
-    return blobs.mapInArrow(Decode(), schema)  # type: ignore[arg-type]
+    return blobs.mapInArrow(Decode(), schema)

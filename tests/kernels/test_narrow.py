@@ -38,5 +38,3 @@ def test_the_narrowest_type_is_taken(value, width):
 def test_wide_decimals_stay_as_they_are():
     batch = pa.record_batch({"d": pa.array([decimal.Decimal(2**70)] * LEAST_ROWS, pa.decimal128(38, 0))})
     assert narrow(batch) is batch
-
-

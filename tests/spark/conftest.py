@@ -14,7 +14,7 @@ os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from harness import build_session  # noqa: E402
+from harness import build_session
 
 
 @pytest.fixture(scope="session")

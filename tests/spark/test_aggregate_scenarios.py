@@ -19,21 +19,19 @@ def windowed(source, mode, delay="10 seconds", size="5 seconds", slide=None):
     """A windowed count, in Spark's words and in ours."""
     frame = source.frame()
     times = [size] if slide is None else [size, slide]
-    own = frame.withWatermark("ts", delay).groupBy(F.window("ts", *times).alias("window")).agg(
-        F.count(F.lit(1)).alias("n")
+    own = (
+        frame.withWatermark("ts", delay)
+        .groupBy(F.window("ts", *times).alias("window"))
+        .agg(F.count(F.lit(1)).alias("n"))
     )
     window = mr.window("ts", size, slide=slide)
-    ours = mr.aggregate(
-        frame, aggs={"n": mr.count()}, window=window, watermark=("ts", delay), output_mode=mode
-    )
+    ours = mr.aggregate(frame, aggs={"n": mr.count()}, window=window, watermark=("ts", delay), output_mode=mode)
     return own, ours
 
 
 def starts(outputs):
     """Window starts in seconds and counts, of all batches in order."""
-    return [
-        sorted((int(row[0][0].timestamp()), row[1]) for row in rows.elements()) for rows in outputs.values()
-    ]
+    return [sorted((int(row[0][0].timestamp()), row[1]) for row in rows.elements()) for rows in outputs.values()]
 
 
 A1 = [seconds(10, 11, 12, 13, 14, 15), seconds(25), seconds(10, 25), seconds(10), seconds(20)]
