@@ -71,6 +71,11 @@ class KeyedState:
         """Memory that the state takes."""
         return self._groups.nbytes + self._order.nbytes
 
+    @property
+    def next_timeout_ms(self) -> int | None:
+        """A time before which no key's timeout passes; None where none is set."""
+        return self._groups.records.timeouts.next_due
+
     # --- batches ---
 
     def process(

@@ -52,6 +52,12 @@ class Timeouts:
         """Set timeouts."""
         put_times(self.times, self.earliest, groups, freeze(times))
 
+    @property
+    def next_due(self) -> int | None:
+        """A time before which no timeout passes; None where none is set."""
+        least = int(self.earliest.min(initial=NEVER))
+        return None if least == NEVER else least
+
     def passed(self, threshold: int) -> np.ndarray:
         """Give the groups whose timeout lies before a threshold, ascending."""
         found = np.empty(len(self.times), np.uint32)

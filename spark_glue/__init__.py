@@ -24,13 +24,44 @@ from ..kernels.functions import (
     var_pop,
     var_samp,
 )  # fmt: skip
+from ..kernels.sketches import approx_count_distinct, approx_quantile, weighted_mean
+from ..kernels.user_aggregates import aggregator
 from ..kernels.windows import window
 from .aggregate import aggregate
 from .configure import configure
+from .stateful import apply_in_pandas_with_state, stateful
 from .watch import watch
 
 __all__ = [
-    "ArithmeticOverflow", "InvalidArgument", "MillraceError", "StateFormatError", "UnsupportedType",
-    "aggregate", "avg", "bool_and", "bool_or", "configure", "count", "count_if", "first", "last", "max", "max_by",
-    "min", "min_by", "stddev_pop", "stddev_samp", "sum", "var_pop", "var_samp", "watch", "window",
+    "ArithmeticOverflow",
+    "InvalidArgument",
+    "MillraceError",
+    "StateFormatError",
+    "UnsupportedType",
+    "aggregate",
+    "aggregator",
+    "apply_in_pandas_with_state",
+    "approx_count_distinct",
+    "approx_quantile",
+    "avg",
+    "bool_and",
+    "bool_or",
+    "configure",
+    "count",
+    "count_if",
+    "first",
+    "last",
+    "max",
+    "max_by",
+    "min",
+    "min_by",
+    "stateful",
+    "stddev_pop",
+    "stddev_samp",
+    "sum",
+    "var_pop",
+    "var_samp",
+    "watch",
+    "weighted_mean",
+    "window",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_type
 
 from ..kernels.aggregation import OUTPUT_MODES, WINDOW, Aggregation
 from ..kernels.errors import InvalidArgument, UnsupportedType
@@ -133,7 +134,7 @@ def _checked_query(
     if isinstance(window, Window):
         _require_usable("window", [window.column], frame.schema)
     ansi = session_setting(frame, "spark.sql.ansi.enabled") == "true"
-    return Aggregation(_usable_columns(frame.schema), keys, aggs, window, ansi=ansi)
+    return Aggregation(usable_columns(frame.schema), keys, aggs, window, ansi=ansi)
 
 
 def _require_usable(argument: str, columns: Iterable[str], schema: T.StructType) -> None:
@@ -142,7 +143,7 @@ def _require_usable(argument: str, columns: Iterable[str], schema: T.StructType)
         arrow_type(schema[column].dataType, argument, column)
 
 
-def _usable_columns(schema: T.StructType) -> pa.Schema:
+def usable_columns(schema: T.StructType) -> pa.Schema:
     """The columns that Arrow has a type for and whose names are clear; whatever is asked for is among them."""
     fields = []
     for f in schema:
@@ -165,8 +166,16 @@ def _result_schema(frame: DataFrame, query: Aggregation) -> T.StructType:
         w = query.window
         times = [f"{us} microseconds" for us in (w.size, w.slide, w.start)]
         keys.insert(0, F.window(quoted(w.column), *times).alias(WINDOW))
-    results = [spark_twin(agg).alias(name) for name, agg in query.aggs.items()]
+    results = [
+        _stand_in(bound.type).alias(name) if agg.definition else spark_twin(agg).alias(name)
+        for (name, agg), bound in zip(query.aggs.items(), query.bound, strict=True)
+    ]
     return frame.groupBy(*keys).agg(*results).schema
+
+
+def _stand_in(data_type: pa.DataType) -> Column:
+    """An aggregate of Spark's with the type of a user-defined one, which Spark does not know."""
+    return F.max(F.lit(None).cast(from_arrow_type(data_type, prefer_timestamp_ntz=True)))
 
 
 def spark_twin(aggregate: Aggregate) -> Column:

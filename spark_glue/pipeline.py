@@ -27,7 +27,7 @@ class Settings:
     # The delay of the watermark in milliseconds; None where there is none that matters.
     delay_ms: int | None
     timeout: str
-    late_is_current: bool
+    late_is_current: bool = False
 
 
 def run_streaming(
@@ -35,7 +35,9 @@ def run_streaming(
 ) -> DataFrame:
     """Build the plan of a streaming query."""
     parcels = _encoded(inputs, operator, settings.delay_ms)
-    step = BucketStep(operator, settings.state_backend, settings.delay_ms is not None, settings.late_is_current)
+    step = BucketStep(
+        operator, settings.state_backend, settings.delay_ms is not None, settings.timeout, settings.late_is_current
+    )
     results = parcels.groupBy("bucket").applyInPandasWithState(
         step, RESULT, STATE, settings.output_mode, settings.timeout
     )

@@ -25,6 +25,8 @@ from .state_backend import backend_named
 if TYPE_CHECKING:
     from pyspark.sql.streaming.state import GroupState
 
+# A timeout cannot be taken back in Python, only put off: by a hundred years.
+NEVER_MS = 100 * 366 * 24 * 3600 * 1000
 METRICS = tuple(f.name for f in fields(Metrics))
 RESULT_BLOBS = pa.schema([("blob", pa.binary()), *((name, pa.int64()) for name in METRICS)])
 
@@ -57,20 +59,21 @@ class BucketStep:
     operator: Operator
     backend: str
     has_watermark: bool
+    timeout: str
     late_is_current: bool = False
 
     def __call__(
         self, key: tuple[Any, ...], frames: Iterable[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
         try:
-            yield from self._run(frames, state)
+            yield from self._run(key[0], frames, state)
         except MillraceError as error:
             raise type(error)(f"{self._place(key[0])}: {error}") from error
 
-    def _run(self, frames: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+    def _run(self, number: int, frames: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         backend = backend_named(self.backend)
         saved = backend.open(bytes(state.get[0])) if state.exists else None
-        bucket = self.operator.open(saved)
+        bucket = self.operator.open(number, saved)
         for rows in bucket.run(self._parcels(frames), self._clock(bucket, state)):
             yield from (_result(blob) for blob in to_blobs(rows) if rows.num_rows)
         state.update((backend.commit(bucket.to_bytes()),))
@@ -96,13 +99,12 @@ class BucketStep:
 
     def _call_again(self, bucket: BucketState, state: GroupState) -> None:
         """Have Spark call the bucket when time moves on, even if no rows come."""
-        if self.has_watermark:
+        if self.timeout == "EventTimeTimeout":
             # Spark fires when the timeout lies below the watermark, and refuses 0.
             state.setTimeoutTimestamp(max(state.getCurrentWatermarkMs(), 1))
-            return
-        due = bucket.next_timeout_ms()
-        if due is not None:
-            state.setTimeoutDuration(max(due - state.getCurrentProcessingTimeMs(), 1))
+        elif self.timeout == "ProcessingTimeTimeout":
+            due, now = bucket.next_timeout_ms(), state.getCurrentProcessingTimeMs()
+            state.setTimeoutDuration(NEVER_MS if due is None else max(due - now, 1))
 
     def _place(self, key: int) -> str:
         return f"{self.operator.kind} {self.operator.name!r}, bucket {key}, batch {batch_number()}"
@@ -133,7 +135,7 @@ class BoundedStep:
                 by_bucket.setdefault(bucket, []).append(Parcel(bucket, kind, rows))
         for bucket, parcels in by_bucket.items():
             try:
-                yield from self.operator.run_bounded(parcels)
+                yield from self.operator.run_bounded(bucket, parcels)
             except MillraceError as error:
                 raise type(error)(f"{self.operator.kind} {self.operator.name!r}, bucket {bucket}: {error}") from error
 

@@ -1,0 +1,75 @@
+"""Arrow columns as the pandas frames that Spark hands to Python functions, and back.
+
+Spark's own converters do the work, so that values look just as they do in `applyInPandasWithState`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import _create_converter_from_pandas, _create_converter_to_pandas
+
+from ..kernels.errors import MillraceError
+
+
+class FrameConverter:
+    """Converts between Arrow and pandas for one schema, in the session's time zone."""
+
+    def __init__(self, schema: T.StructType, arrow_schema: pa.Schema, time_zone: str) -> None:
+        self._names = schema.names
+        self._arrow_types = arrow_schema.types
+        self._to_pandas = [
+            _create_converter_to_pandas(f.dataType, f.nullable, timezone=time_zone, struct_in_pandas="dict")
+            for f in schema
+        ]
+        self._from_pandas = [_create_converter_from_pandas(f.dataType, timezone=time_zone) for f in schema]
+
+    def to_pandas(self, arrays: Sequence[pa.Array]) -> pd.DataFrame:
+        """Give columns as a frame."""
+        columns = [
+            convert(array.to_pandas(date_as_object=True))
+            for array, convert in zip(arrays, self._to_pandas, strict=True)
+        ]
+        return pd.concat(columns, axis=1, keys=self._names)
+
+    def to_arrow(self, frames: Sequence[pd.DataFrame], where: str) -> pa.RecordBatch:
+        """Put the frames that a function has given into one record batch, columns by name as Spark does."""
+        for frame in frames:
+            self._check(frame, where)
+        by_name = all(all(isinstance(name, str) for name in frame.columns) for frame in frames)
+        arrays = []
+        for i, (name, data_type) in enumerate(zip(self._names, self._arrow_types, strict=True)):
+            parts = [frame[name] if by_name else frame.iloc[:, i] for frame in frames]
+            arrays.append(self._array(name, self._from_pandas[i](_joined(parts)), data_type, where))
+        return pa.RecordBatch.from_arrays(arrays, names=self._names)
+
+    def _check(self, frame: Any, where: str) -> None:
+        if not isinstance(frame, pd.DataFrame):
+            raise MillraceError(f"{where}: the function gave {type(frame).__name__}, accepted are pandas frames")
+        names = [str(name) for name in frame.columns]
+        if len(names) != len(self._names):
+            raise MillraceError(f"{where}: the function gave columns {names}, accepted are {self._names}")
+        if all(isinstance(name, str) for name in frame.columns) and set(names) != set(self._names):
+            raise MillraceError(f"{where}: the function gave columns {names}, accepted are {self._names}")
+
+    @staticmethod
+    def _array(name: str, series: pd.Series, data_type: pa.DataType, where: str) -> pa.Array:
+        try:
+            return pa.Array.from_pandas(series, mask=series.isnull(), type=data_type)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise MillraceError(f"{where}: output column {name!r} is not {data_type}: {error}") from error
+
+
+def _joined(parts: Sequence[pd.Series]) -> pd.Series:
+    """One series of many small ones: of one NumPy type they are joined as arrays, at a tenth of the cost."""
+    if len(parts) == 1:
+        return parts[0]
+    dtype = parts[0].dtype
+    if isinstance(dtype, np.dtype) and all(part.dtype == dtype for part in parts):
+        return pd.Series(np.concatenate([part.to_numpy() for part in parts]))
+    return pd.concat(parts, ignore_index=True)
