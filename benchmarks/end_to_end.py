@@ -17,19 +17,24 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from millrace import spark_glue as mr
-from pyspark.sql import DataFrame, SparkSession
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming import StatefulProcessor
 
+# Workers cannot import this file.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
 WARM_UP = 6
 STORES = {
     "hdfs": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
@@ -48,6 +53,7 @@ class Workload:
     # Least ratio to reach, per state store.
     targets: dict[str, float]
     rows: int
+    keys: int
     # Files of one micro-batch, by input: batch number, rows, keys → table.
     inputs: dict[str, Callable[[int, int, int], pa.Table]]
     own: Callable[[dict[str, DataFrame]], DataFrame]
@@ -82,12 +88,77 @@ def own_aggs() -> list:
     return [F.count(F.lit(1)).alias("n"), F.sum("v").alias("s"), F.max("v").alias("m")]
 
 
+def own_counter(key, pdfs, state):
+    n = state.get[0] if state.exists else 0
+    for pdf in pdfs:
+        n += len(pdf)
+    state.update((n,))
+    yield pd.DataFrame({"k": [key[0]], "n": [n]})
+
+
+class RowCounter(StatefulProcessor):
+    """The same in Spark's fastest Python API, `transformWithState` with Rows."""
+
+    def init(self, handle):
+        self.count = handle.getValueState("n", "n long")
+
+    def handleInputRows(self, key, rows, timerValues):
+        n = self.count.get()[0] if self.count.exists() else 0
+        n += sum(1 for _ in rows)
+        self.count.update((n,))
+        yield Row(k=key[0], n=n)
+
+    def close(self):
+        pass
+
+
+@mr.stateful(keys=["k"], state="n long", output="k long, n long")
+def compiled_counter(key, rows, state, out):
+    state.n += len(rows)
+    out.emit(key.k, state.n)
+
+
+OUTPUT = "k long, n long"
+
+
+def own_stateful(frames):
+    return frames["events"].groupBy("k").applyInPandasWithState(own_counter, OUTPUT, "n long", "update", "NoTimeout")
+
+
+def own_rows(frames):
+    return frames["events"].groupBy("k").transformWithState(RowCounter(), OUTPUT, "update", "None")
+
+
+def unchanged(frames):
+    return mr.apply_in_pandas_with_state(frames["events"], ["k"], own_counter, OUTPUT, "n long", "update", "NoTimeout")
+
+
+def stateful_workloads() -> Iterator[Workload]:
+    """Counters at several numbers of keys; the targets hold at the numbers that they are stated for."""
+    for keys in (1_000, 10_000, 100_000):
+        rows = 500_000
+        shared = {"mode": "update", "rows": rows, "keys": keys, "inputs": {"events": events}}
+        yield Workload(
+            f"stateful, compiled, {keys:,} keys", targets={"hdfs": 100.0} if keys == 100_000 else {},
+            own=own_stateful, ours=lambda f: compiled_counter(f["events"]), **shared,
+        )  # fmt: skip
+        yield Workload(
+            f"stateful, compiled against Rows, {keys:,} keys", targets={"rocksdb": 10.0} if keys == 100_000 else {},
+            own=own_rows, ours=lambda f: compiled_counter(f["events"]), **shared,
+        )  # fmt: skip
+        yield Workload(
+            f"stateful, unchanged, {keys:,} keys", targets={"hdfs": 4.0} if keys == 10_000 else {},
+            own=own_stateful, ours=unchanged, **shared,
+        )  # fmt: skip
+
+
 WORKLOADS = (
     Workload(
         "aggregate, update",
         "update",
         {"hdfs": 2.0, "rocksdb": 5.0},
         2_000_000,
+        1_000_000,
         {"events": events},
         own=lambda f: f["events"].groupBy("k").agg(*own_aggs()),
         ours=lambda f: mr.aggregate(f["events"], ["k"], AGGS, output_mode="update"),
@@ -97,6 +168,7 @@ WORKLOADS = (
         "append",
         {"hdfs": 2.5},
         2_000_000,
+        1_000_000,
         {"events": events},
         own=lambda f: f["events"].withWatermark("ts", "1 minute")
         .groupBy(F.window("ts", "10 minutes").alias("window"), "k").agg(*own_aggs()),
@@ -105,6 +177,7 @@ WORKLOADS = (
             window=mr.window("ts", "10 minutes"), watermark=("ts", "1 minute"), output_mode="append",
         ),
     ),
+    *stateful_workloads(),
 )  # fmt: skip
 
 
@@ -115,7 +188,7 @@ def write_inputs(workload: Workload, folder: Path, options: argparse.Namespace) 
         folders[name] = folder / name
         folders[name].mkdir(parents=True)
         for batch in range(WARM_UP + options.batches):
-            table = generate(batch, int(options.rows or workload.rows), options.keys)
+            table = generate(batch, options.rows or workload.rows, options.keys or workload.keys)
             path = folders[name] / f"{batch:05d}.parquet"
             # Row groups are what Spark's tasks share out.
             pq.write_table(table, path, row_group_size=max(1, -(-table.num_rows // 4)))
@@ -206,7 +279,7 @@ def main() -> None:
     parser.add_argument("--only", default="", metavar="TEXT", help="only workloads whose name has this text")
     parser.add_argument("--stores", default="hdfs,rocksdb", help="state stores, of hdfs and rocksdb (default both)")
     parser.add_argument("--rows", type=int, help="rows of a micro-batch and input (default: the workload's own)")
-    parser.add_argument("--keys", type=int, default=1_000_000, help="different keys (default 1,000,000)")
+    parser.add_argument("--keys", type=int, help="different keys (default: the workload's own)")
     parser.add_argument("--batches", type=int, default=6, help="timed micro-batches, after six more (default 6)")
     parser.add_argument("--repeat", type=int, default=1, help="runs of each query, in turns (default 1)")
     parser.add_argument("--cores", type=int, default=2, help="executor cores (default 2)")
@@ -214,7 +287,7 @@ def main() -> None:
     parser.add_argument("--sink", default="noop", choices=("noop", "parquet"), help="where results go (default noop)")
     parser.add_argument("--memory", default="6g", help="memory of the JVM (default 6g)")
     parser.add_argument("--no-daemon", dest="daemon", action="store_false", help="without mr.configure")
-    parser.add_argument("--all-targets", action="store_true", help="only stores that have a target")
+    parser.add_argument("--targets", action="store_true", help="only workloads and stores that have a target")
     parser.add_argument("--json", help="also write the figures to this file")
     parser.add_argument("--verbose", action="store_true", help="also print every micro-batch's time")
     options = parser.parse_args()
@@ -223,6 +296,8 @@ def main() -> None:
     rows = []
     for workload in (w for w in WORKLOADS if options.only in w.name):
         for store in options.stores.split(","):
+            if options.targets and store not in workload.targets:
+                continue
             started = time.perf_counter()
             rows.append(measure(workload, store, options))
             print(report(rows[-1]), f"  [{time.perf_counter() - started:.0f} s]" if options.verbose else "", flush=True)

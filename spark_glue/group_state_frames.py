@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import types as T
@@ -41,20 +40,22 @@ class FrameConverter:
         """Put the frames that a function has given into one record batch, columns by name as Spark does."""
         for frame in frames:
             self._check(frame, where)
-        by_name = all(all(isinstance(name, str) for name in frame.columns) for frame in frames)
-        arrays = []
-        for i, (name, data_type) in enumerate(zip(self._names, self._arrow_types, strict=True)):
-            parts = [frame[name] if by_name else frame.iloc[:, i] for frame in frames]
-            arrays.append(self._array(name, self._from_pandas[i](_joined(parts)), data_type, where))
+        whole = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+        by_name = all(isinstance(name, str) for name in whole.columns)
+        arrays = [
+            self._array(name, self._from_pandas[i](whole[name] if by_name else whole.iloc[:, i]), data_type, where)
+            for i, (name, data_type) in enumerate(zip(self._names, self._arrow_types, strict=True))
+        ]
         return pa.RecordBatch.from_arrays(arrays, names=self._names)
 
     def _check(self, frame: Any, where: str) -> None:
         if not isinstance(frame, pd.DataFrame):
             raise MillraceError(f"{where}: the function gave {type(frame).__name__}, accepted are pandas frames")
-        names = [str(name) for name in frame.columns]
-        if len(names) != len(self._names):
-            raise MillraceError(f"{where}: the function gave columns {names}, accepted are {self._names}")
-        if all(isinstance(name, str) for name in frame.columns) and set(names) != set(self._names):
+        names = list(frame.columns)
+        if names == self._names:
+            return
+        named = all(isinstance(name, str) for name in names)
+        if len(names) != len(self._names) or (named and set(names) != set(self._names)):
             raise MillraceError(f"{where}: the function gave columns {names}, accepted are {self._names}")
 
     @staticmethod
@@ -64,12 +65,3 @@ class FrameConverter:
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise MillraceError(f"{where}: output column {name!r} is not {data_type}: {error}") from error
 
-
-def _joined(parts: Sequence[pd.Series]) -> pd.Series:
-    """One series of many small ones: of one NumPy type they are joined as arrays, at a tenth of the cost."""
-    if len(parts) == 1:
-        return parts[0]
-    dtype = parts[0].dtype
-    if isinstance(dtype, np.dtype) and all(part.dtype == dtype for part in parts):
-        return pd.Series(np.concatenate([part.to_numpy() for part in parts]))
-    return pd.concat(parts, ignore_index=True)
