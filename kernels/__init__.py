@@ -13,9 +13,13 @@ Examples
 from . import functions
 from .aggregation import Aggregation
 from .errors import ArithmeticOverflow, InvalidArgument, MillraceError, StateFormatError, UnsupportedType
+from .expressions import CompiledCondition, CompiledFilter
 from .group_state import BatchResult, GroupState
 from .groups import aggregate, partial_aggregate
+from .join_query import Join
+from .join_state import JoinState, join_bounded
 from .metrics import Metrics
+from .time_bounds import TimeBounds
 from .watermark import Watermark
 from .windows import Window, window
 
@@ -23,16 +27,22 @@ __all__ = [
     "Aggregation",
     "ArithmeticOverflow",
     "BatchResult",
+    "CompiledCondition",
+    "CompiledFilter",
     "GroupState",
     "InvalidArgument",
+    "Join",
+    "JoinState",
     "Metrics",
     "MillraceError",
     "StateFormatError",
+    "TimeBounds",
     "UnsupportedType",
     "Watermark",
     "Window",
     "aggregate",
     "functions",
+    "join_bounded",
     "partial_aggregate",
     "window",
 ]
