@@ -20,11 +20,15 @@ from .errors import (
     StateFormatError,
     UnsupportedType,
 )
+from .expressions import CompiledCondition, CompiledFilter
 from .group_state import BatchResult, GroupState
 from .groups import aggregate, partial_aggregate
+from .join_query import Join
+from .join_state import JoinState, join_bounded
 from .keyed_state import KeyedState
 from .metrics import Metrics
 from .stateful_query import StatefulQuery
+from .time_bounds import TimeBounds
 from .user_aggregates import aggregator
 from .watermark import Watermark
 from .windows import Window, window
@@ -33,20 +37,26 @@ __all__ = [
     "Aggregation",
     "ArithmeticOverflow",
     "BatchResult",
+    "CompiledCondition",
+    "CompiledFilter",
     "FunctionFailed",
     "GroupState",
     "InvalidArgument",
+    "Join",
+    "JoinState",
     "KeyedState",
     "Metrics",
     "MillraceError",
     "StateFormatError",
     "StatefulQuery",
+    "TimeBounds",
     "UnsupportedType",
     "Watermark",
     "Window",
     "aggregate",
     "aggregator",
     "functions",
+    "join_bounded",
     "partial_aggregate",
     "window",
 ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import duckdb
 import numpy as np
+import polars as pl
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -175,9 +176,9 @@ def flags(state: JoinState, side: str) -> Counter:
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.lists(LEFT_ROW, max_size=15), st.lists(RIGHT_ROW, max_size=15)), max_size=4),
-       st.sampled_from(["inner", "left_outer", "right_outer", "full_outer"]))  # fmt: skip
+       st.sampled_from(["inner", "left_outer", "right_outer", "full_outer", "left_semi"]))  # fmt: skip
 def test_all_output_together_is_a_join_of_all_input(batches, how):
-    """With the watermark at the end of time, at last, DuckDB gives the same for the whole input."""
+    """With the watermark at the end of time, at last, DuckDB and Polars give the same for the whole input."""
     residual = Pairs(lambda a, b: a["lt"] is not None and b["rt"] is not None and 0 <= b["rt"] - a["lt"] <= 5 * SECOND)
     bounds = [TimeBounds(Bound(0), Bound(5 * SECOND))]
     join = Join(LEFT_SCHEMA, RIGHT_SCHEMA, [("lk", "rk")], how, "lt", "rt", bounds, residual=residual)
@@ -193,13 +194,32 @@ def test_all_output_together_is_a_join_of_all_input(batches, how):
     )]  # fmt: skip
     left, right = (part[0] if part else batch_of([], schema) for part, schema in zip(whole, SCHEMAS, strict=True))
     assert Counter(plain(join_bounded(join, left, right), join)) == Counter(plain(output, join))
+    tables = [pa.Table.from_batches([part]) for part in (left, right)]
+    wanted = [joined_by_duckdb(*tables, how)]
+    if how in ("inner", "left_outer"):
+        wanted.append(joined_by_polars(*tables, how))
+    for table in wanted:
+        batches = table.cast(join.output_schema).to_batches()
+        assert Counter(plain(output, join)) == Counter(plain(batches, join))
+
+
+def joined_by_duckdb(left: pa.Table, right: pa.Table, how: str) -> pa.Table:
     connection = duckdb.connect()
-    connection.register("l", pa.Table.from_batches([batch_of(a, LEFT_SCHEMA) for a, _ in timed], LEFT_SCHEMA))
-    connection.register("r", pa.Table.from_batches([batch_of(b, RIGHT_SCHEMA) for _, b in timed], RIGHT_SCHEMA))
-    kind = how.replace("_", " ")
-    sql = f"from l {kind} join r on lk = rk and rt >= lt and rt <= lt + interval 5 seconds"
-    wanted = connection.sql("select * " + sql).to_arrow_table().cast(join.output_schema)
-    assert Counter(plain(output, join)) == Counter(plain(wanted.to_batches(), join))
+    connection.register("l", left)
+    connection.register("r", right)
+    kind = how.removeprefix("left_") if how == "left_semi" else how.replace("_", " ")
+    sql = f"select * from l {kind} join r on lk = rk and rt >= lt and rt <= lt + interval 5 seconds"
+    return connection.sql(sql).to_arrow_table()
+
+
+def joined_by_polars(left: pa.Table, right: pa.Table, how: str) -> pa.Table:
+    """The condition first, as an inner join; then, where wanted, each left row beside what it has met."""
+    rows = pl.from_arrow(left).with_row_index("row")
+    met = rows.join(pl.from_arrow(right), left_on="lk", right_on="rk", how="inner", coalesce=False)
+    met = met.filter((pl.col("rt") - pl.col("lt")).is_between(pl.duration(), pl.duration(seconds=5)))
+    if how == "left_outer":
+        met = rows.join(met.drop(left.column_names), on="row", how="left")
+    return met.drop("row").to_arrow()
 
 
 def test_a_hot_key_comes_out_in_pieces():

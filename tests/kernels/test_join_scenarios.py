@@ -2,101 +2,11 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pytest
-from millrace.kernels import Watermark
-from millrace.kernels.expressions import CompiledCondition, CompiledFilter, call, column, literal
-from millrace.kernels.join_query import Join
-from millrace.kernels.join_state import JoinState
-from millrace.kernels.time_bounds import Bound, TimeBounds
-
-SECOND = 1_000_000
-N = None
-
-
-class Query:
-    """Feeds both sides as Spark does, with a batch without data whenever the watermark has moved on."""
-
-    def __init__(self, join, delays, to_row, event_second):
-        self.join, self.state = join, JoinState(join)
-        self.watermarks = {side: Watermark(f"{delay} seconds") for side, delay in delays.items() if delay is not None}
-        self.to_row, self.event_second = to_row, event_second
-        self.current = self.previous = 0
-
-    def add(self, left=(), right=()):
-        """Run a batch with data and what follows it; gives the rows that come out, sorted."""
-        self.updated = self.removed = self.late = 0
-        inputs = {"left": list(left), "right": list(right)}
-        out = self._batch(inputs)
-        for side, watermark in self.watermarks.items():
-            times = [self.event_second(value) * SECOND for value in inputs[side]]
-            watermark.advance(max(times, default=None))
-        before, self.previous = self.current, self.current
-        self.current = max(self.current, min((w.current_ms for w in self.watermarks.values()), default=0))
-        if self.current > before:
-            out += self._batch({"left": [], "right": []})
-            self.previous = self.current
-        return sorted(out, key=str)
-
-    def _batch(self, inputs):
-        batches = []
-        for side, values in inputs.items():
-            schema = self.join.schemas[side]
-            rows = [self.to_row(side, value) for value in values]
-            arrays = [
-                pa.array([row[i] for row in rows], pa.int64()).cast(f.type) for i, f in enumerate(schema)
-            ]  # fmt: skip
-            batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
-        pieces = self.state.process(*batches, watermark_ms=self.current, late_watermark_ms=self.previous)
-        rows = [tuple(map(plain, row)) for piece in pieces for row in zip(*piece.columns, strict=True)]
-        metrics = self.state.metrics
-        self.updated += metrics.numUpdatedStateRows
-        self.removed += metrics.numRemovedStateRows
-        self.late += metrics.numRowsDroppedByWatermark
-        return rows
-
-    @property
-    def total(self):
-        return self.state.metrics.numTotalStateRows
-
-
-def plain(scalar):
-    if pa.types.is_timestamp(scalar.type):
-        return None if not scalar.is_valid else scalar.value / SECOND
-    return scalar.as_py()
-
+from join_queries import N, Ranges, Windows
+from millrace.kernels.expressions import call, column, literal
 
 # --- WIN: int v, key v, event second v, ten-second windows; left value 2v, right value 3v ---
-
-WIN_LEFT = pa.schema({"lk": pa.int64(), "le": pa.timestamp("us"), "lv": pa.int64()})
-WIN_RIGHT = pa.schema({"rk": pa.int64(), "re": pa.timestamp("us"), "rv": pa.int64()})
-
-
-def win_row(side, v):
-    return v, (v // 10 * 10 + 10) * SECOND, v * (2 if side == "left" else 3)
-
-
-class Windows(Query):
-    def __init__(self, how, left_above=None, right_above=None, delays=(10, 10)):
-        filters = [
-            above and CompiledFilter(call(">", column(side, name), literal(above)), side, schema)
-            for side, name, schema, above in (
-                ("left", "lv", WIN_LEFT, left_above),
-                ("right", "rv", WIN_RIGHT, right_above),
-            )
-        ]  # fmt: skip
-        times = ["le" if delays[0] is not None else None, "re" if delays[1] is not None else None]
-        join = Join(WIN_LEFT, WIN_RIGHT, [("lk", "rk"), ("le", "re")], how, *times, (), *filters)
-        super().__init__(join, dict(zip(("left", "right"), delays, strict=True)), win_row, lambda v: v)
-
-    def add(self, left=(), right=()):
-        """Rows as (key, window end, left value, right value)."""
-        out = []
-        for row in super().add(left, right):
-            lk, le, lv, rk, re, rv = row if len(row) == 6 else (*row, None, None, None)
-            out.append((rk if lk is None else lk, re if le is None else le, lv, rv))
-        return sorted(out, key=str)
-
 
 JOINED = [(v, 10, 2 * v, 3 * v) for v in (3, 4, 5)]
 LEFT_ALONE, RIGHT_ALONE = [(1, 10, 2, N), (2, 10, 4, N)], [(6, 10, N, 18), (7, 10, N, 21)]
@@ -142,7 +52,10 @@ def test_j3_a_watermark_on_the_left_only_evicts_both_sides():
     assert q.add([5]) == [] and q.late == 1
 
 
-FILTERED = {"WL": {"left_above": 4}, "WR": {"right_above": 7}}
+FILTERED = {
+    "WL": {"left_filter": call(">", column("left", "lv"), literal(4))},
+    "WR": {"right_filter": call(">", column("right", "rv"), literal(7))},
+}
 INPUTS = {"WL": ([1, 2, 3], [3, 4, 5]), "WR": ([3, 4, 5], [1, 2, 3])}
 
 
@@ -173,31 +86,6 @@ def test_j20_filters_of_one_side_left_semi(which):
 
 
 # --- RNG: pairs (key, second) joined by key and by a range of times ---
-
-RNG_LEFT = pa.schema({"lk": pa.int64(), "lt": pa.timestamp("us")})
-RNG_RIGHT = pa.schema({"rk": pa.int64(), "rt": pa.timestamp("us")})
-
-
-def times_within(lower, upper):
-    """A residual condition, and its bounds: ends in seconds of right time − left time, (end, closed)."""
-    difference, ends, tests = call("-", column("right", "rt"), column("left", "lt")), [], []
-    for end, operators in ((lower, (">", ">=")), (upper, ("<", "<="))):
-        if end is None:
-            ends.append(None)
-            continue
-        interval = literal(end[0] * SECOND, pa.duration("us"))
-        tests.append(call(operators[end[1]], difference, interval))
-        ends.append(Bound(end[0] * SECOND, end[1]))
-    condition = tests[0] if len(tests) == 1 else call("and", *tests)
-    return CompiledCondition(condition, RNG_LEFT, RNG_RIGHT), [TimeBounds(*ends)]
-
-
-class Ranges(Query):
-    def __init__(self, how, lower, upper, delays=(10, 10)):
-        residual, bounds = times_within(lower, upper)
-        join = Join(RNG_LEFT, RNG_RIGHT, [("lk", "rk")], how, "lt", "rt", bounds, residual=residual)
-        by_side = dict(zip(("left", "right"), delays, strict=True))
-        super().__init__(join, by_side, lambda side, pair: (pair[0], pair[1] * SECOND), lambda pair: pair[1])
 
 
 def test_j4_left_before_right_by_more_than_five_seconds():
@@ -304,17 +192,22 @@ def test_j30_a_left_row_stored_and_evicted_in_one_batch(how, alone):
 
 @pytest.mark.parametrize(
     ("how", "totals", "alone"),
-    [("left_outer", (7, 13, 15), True), ("inner", (4, 8, 9), False), ("right_outer", (4, 8, 9), False)],
+    [
+        ("left_outer", (7, 13, 15), True),
+        ("full_outer", (7, 13, 15), True),
+        ("inner", (4, 8, 9), False),
+        ("right_outer", (4, 8, 9), False),
+        ("left_semi", (2, 3, 3), False),
+    ],
 )
-def test_j25_and_j27_a_stream_with_itself(how, totals, alone):
+def test_j25_to_j28_a_stream_with_itself(how, totals, alone):
     q = Ranges(how, (0, True), (5, True), delays=(5, 5))
-    seen = []
-    for first, total in zip((1, 6, 11), totals, strict=True):
+    width = 2 if how == "left_semi" else 4
+    wanted = [(2, 4), (6, 8, 10), (12, 14)]
+    for first, total, matched in zip((1, 6, 11), totals, wanted, strict=True):
         ids = range(first, first + 5)
         even = [(i, i) for i in ids if i % 2 == 0]
         # Where a left row without a partner does not come out, Spark filters the left side likewise.
         out = q.add([(i, i) for i in ids] if alone else even, even)
-        assert q.total == total
-        seen += out
-    matched = [(i, i, i, i) for i in (2, 4, 6, 8, 10, 12, 14)]
-    assert sorted(seen, key=str) == sorted([*matched, *([(1, 1, N, N), (3, 3, N, N)] if alone else [])], key=str)
+        padded = [(1, 1, N, N), (3, 3, N, N)] if alone and first == 11 else []
+        assert out == sorted([*((i,) * width for i in matched), *padded], key=str) and q.total == total
