@@ -91,7 +91,7 @@ def result_type(expression: Any, types: Sequence[pa.DataType]) -> tuple[list[pa.
     """Give the types that the operands of an arithmetic operator are cast to, and its result's."""
     operator = expression.operator
     accepted = "numbers, or timestamps and intervals where they can be added"
-    if operator == "negate":
+    if operator in ("negate", "abs"):
         if not is_number(types[0]) and not pt.is_duration(types[0]):
             raise refuse(expression, types, "a number or an interval")
         return [types[0]], types[0]
@@ -176,6 +176,9 @@ def cast_value(value: Any, target: pa.DataType) -> Any:
     if pt.is_floating(value.type) and pt.is_signed_integer(target):
         # Spark drops the fraction; what is left must fit.
         return pc.trunc(value).cast(target)
+    if pt.is_signed_integer(value.type) and pt.is_floating(target):
+        # Large ones are rounded, as in Spark; Arrow's safe cast refuses them.
+        return pc.cast(value, target, safe=False)
     return value.cast(target)
 
 
