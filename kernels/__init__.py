@@ -12,10 +12,20 @@ Examples
 
 from . import functions
 from .aggregation import Aggregation
-from .errors import ArithmeticOverflow, InvalidArgument, MillraceError, StateFormatError, UnsupportedType
+from .errors import (
+    ArithmeticOverflow,
+    FunctionFailed,
+    InvalidArgument,
+    MillraceError,
+    StateFormatError,
+    UnsupportedType,
+)
 from .group_state import BatchResult, GroupState
 from .groups import aggregate, partial_aggregate
+from .keyed_state import KeyedState
 from .metrics import Metrics
+from .stateful_query import StatefulQuery
+from .user_aggregates import aggregator
 from .watermark import Watermark
 from .windows import Window, window
 
@@ -23,15 +33,19 @@ __all__ = [
     "Aggregation",
     "ArithmeticOverflow",
     "BatchResult",
+    "FunctionFailed",
     "GroupState",
     "InvalidArgument",
+    "KeyedState",
     "Metrics",
     "MillraceError",
     "StateFormatError",
+    "StatefulQuery",
     "UnsupportedType",
     "Watermark",
     "Window",
     "aggregate",
+    "aggregator",
     "functions",
     "partial_aggregate",
     "window",

@@ -197,25 +197,9 @@ def keep_greatest(records, at, groups, base, values, valid, offset, flip):
 
 
 @njit(cache=True, nogil=True)
-def gather_word(records, at, flip, groups, out):
-    """Read the only word of some groups' accumulators."""
-    word = at[0]
-    for i in range(len(groups)):
-        out[i] = records[groups[i], word] ^ flip
-
-
-@njit(cache=True, nogil=True)
-def gather_words(records, at, flip, groups, out):
-    """Read all words of some groups' accumulators."""
-    word = at[0]
-    for i in range(len(groups)):
-        for lane in range(out.shape[1]):
-            out[i, lane] = records[groups[i], word + lane] ^ flip
-
-
-@njit(cache=True, nogil=True)
-def gather_marks(records, at, groups, out):
-    """Read the marks of some groups' accumulators."""
-    mark, bit = at[1], at[2]
-    for i in range(len(groups)):
-        out[i] = records[groups[i], mark] & bit != 0
+def gather_records(records, groups, columns):
+    """Read the first words of some groups' records, each word into a column of its own."""
+    for row in range(len(groups)):
+        group = groups[row]
+        for word in range(len(columns)):
+            columns[word, row] = records[group, word]

@@ -19,9 +19,10 @@ from . import accumulate as acc
 from .columns import Column, Form, array_of, column_of, form_of
 from .decimals import MAX_PRECISION, decimals_to_doubles, finish_averages, finish_sums, pin_overflows, power_of_ten
 from .errors import ArithmeticOverflow, UnsupportedType
+from .fixed_arrays import array_column
 from .functions import Aggregate
 from .memory import freeze
-from .records import Field, Records, to_ordered
+from .records import Field, Records, Selection, to_ordered
 from .steps import (
     AddChecked,
     AddWords,
@@ -70,7 +71,7 @@ class BoundAggregate:
     inputs: list[Input]
     update: list[Step]
     merge: list[Step]
-    finish: Callable[[Records, np.ndarray], pa.Array]
+    finish: Callable[[Selection], pa.Array]
     merge_lenses: list[Lens] = field(default_factory=list)
     # Called at the end of each batch with the groups it touched.
     seal: Callable[[Records, np.ndarray], None] | None = None
@@ -85,6 +86,8 @@ Binder = Callable[[Aggregate, Types, str, bool], BoundAggregate]
 
 def look(array: pa.Array, lens: Lens) -> Column:
     """View an array as a column, the way an aggregate wants it."""
+    if pt.is_fixed_size_list(array.type):
+        return array_column(array)
     column = column_of(array)
     if lens is Lens.DOUBLE:
         return _reform(column, Form.FLOAT, _doubles(array, column))
@@ -108,6 +111,8 @@ def _doubles(array: pa.Array, column: Column) -> np.ndarray:
 
 def bind(aggregate: Aggregate, types: Types, where: str, ansi: bool) -> BoundAggregate:
     """Settle the types of an aggregate; `where` names it in messages."""
+    if aggregate.definition is not None:
+        return aggregate.definition.bind(aggregate, types, where)
     binder, accepted = FUNCTIONS[aggregate.function]
     for name, data_type in zip(aggregate.columns, types, strict=True):
         if not accepted(data_type):
@@ -137,7 +142,7 @@ def _keeping(
     f: Field, inputs: list[Input], update: list[Step], merge: list[Step], extra: Sequence[Field] = ()
 ) -> BoundAggregate:
     """An aggregate whose result is one of its accumulators as it stands."""
-    return BoundAggregate(f.type, [*extra, f], inputs, update, merge, lambda records, groups: records.array(f, groups))
+    return BoundAggregate(f.type, [*extra, f], inputs, update, merge, lambda rows: rows.array(f))
 
 
 # --- counts -----------------------------------------------------------------------------------------
@@ -174,14 +179,16 @@ def _sum_checked(name: str, where: str) -> BoundAggregate:
     """Sum of integers that raises when the sum of all values does not fit, whatever their order."""
     f = Field("sum", pa.decimal128(MAX_PRECISION, 0))
 
-    def seal(records: Records, groups: np.ndarray) -> None:
-        wraps = records.wraps(f, groups)
+    def check(wraps: np.ndarray | None) -> None:
         if wraps is not None and wraps.any():
             raise ArithmeticOverflow(f"{where}: the sum of a group does not fit int64 (ansi=False lets it wrap)")
 
-    def finish(records: Records, groups: np.ndarray) -> pa.Array:
-        seal(records, groups)
-        return array_of(pa.int64(), records.values(f, groups), records.valid(f, groups))
+    def finish(rows: Selection) -> pa.Array:
+        check(rows.wraps(f))
+        return array_of(pa.int64(), rows.values(f), rows.valid(f))
+
+    def seal(records: Records, groups: np.ndarray) -> None:
+        check(records.wraps(f, groups))
 
     add = AddChecked(f, 0)
     return BoundAggregate(pa.int64(), [f], [Input(name)], [add], [add], finish, seal=seal)
@@ -217,10 +224,10 @@ def _sum_decimal(name: str, data_type: pa.DataType, where: str, ansi: bool) -> B
     f, sum_type = _decimal_sum_field(data_type), _sum_type(data_type)
     limit = power_of_ten(sum_type.precision)
 
-    def finish(records: Records, groups: np.ndarray) -> pa.Array:
-        out, fitting = np.empty((len(groups), 2), np.int64), np.empty(len(groups), np.bool_)
-        finish_sums(records.values(f, groups), limit, out, fitting)
-        return _decimals(where, sum_type, out, fitting, records.valid(f, groups), ansi)
+    def finish(rows: Selection) -> pa.Array:
+        out, fitting = np.empty((len(rows), 2), np.int64), np.empty(len(rows), np.bool_)
+        finish_sums(rows.values(f), limit, out, fitting)
+        return _decimals(where, sum_type, out, fitting, rows.valid(f), ansi)
 
     add = AddWords(f, 0)
     return BoundAggregate(sum_type, [f], [Input(name)], [add], [add], finish, seal=_pin(f, sum_type))
@@ -233,10 +240,10 @@ def _avg(aggregate: Aggregate, types: Types, where: str, ansi: bool) -> BoundAgg
     total = Field("sum", pa.float64())
     count = Field("count", pa.int64(), nullable=False)
 
-    def finish(records: Records, groups: np.ndarray) -> pa.Array:
-        counts = records.values(count, groups)
+    def finish(rows: Selection) -> pa.Array:
+        counts = rows.values(count)
         some = counts > 0
-        return array_of(pa.float64(), records.values(total, groups) / np.where(some, counts, 1), some)
+        return array_of(pa.float64(), rows.values(total) / np.where(some, counts, 1), some)
 
     return BoundAggregate(
         pa.float64(), [total, count], [Input(name, Lens.DOUBLE)],
@@ -253,10 +260,10 @@ def _avg_decimal(name: str, data_type: pa.DataType, where: str, ansi: bool) -> B
     limits = (power_of_ten(sum_type.precision), power_of_ten(result.precision))
     scale_up = np.uint64(10 ** (scale - data_type.scale))
 
-    def finish(records: Records, groups: np.ndarray) -> pa.Array:
-        counts = records.values(count, groups)
-        out, fitting = np.zeros((len(groups), 2), np.int64), np.empty(len(groups), np.bool_)
-        sums = records.values(total, groups)
+    def finish(rows: Selection) -> pa.Array:
+        counts = rows.values(count)
+        out, fitting = np.zeros((len(rows), 2), np.int64), np.empty(len(rows), np.bool_)
+        sums = rows.values(total)
         finish_averages(sums, counts, limits, scale_up, MAX_PRECISION - scale, out, fitting)
         return _decimals(where, result, out, fitting, counts > 0, ansi)
 
@@ -276,11 +283,11 @@ def _moments(
     count = Field("count", pa.float64(), nullable=False)
     fields = [count, *(Field(name, pa.float64(), nullable=False) for name in ("mean", "squares"))]
 
-    def finish(records: Records, groups: np.ndarray) -> pa.Array:
-        counts = records.values(count, groups)
+    def finish(rows: Selection) -> pa.Array:
+        counts = rows.values(count)
         enough = counts >= least
         safe = np.where(enough, counts, least)
-        return array_of(pa.float64(), result(safe, records.values(fields[2], groups)), enough)
+        return array_of(pa.float64(), result(safe, rows.values(fields[2])), enough)
 
     return BoundAggregate(
         pa.float64(), fields, [Input(aggregate.columns[0], Lens.DOUBLE)],

@@ -59,12 +59,12 @@ class Aggregation:
         event_time: str | None = None,
         ansi: bool = True,
     ) -> None:
-        self.schema = _checked_schema(schema)
-        self.keys = _checked_keys(keys, self.schema)
+        self.schema = checked_schema(schema)
+        self.keys = checked_keys(keys, self.schema)
         self.window = _checked_window(window, self.schema)
         self.aggs = _checked_aggs(aggs)
         self.ansi = ansi
-        self.event_time = _checked_event_time(event_time, self.schema)
+        self.event_time = checked_event_time(event_time, self.schema)
         self._check_names()
         self.key_types = [self.column_type("keys", name) for name in self.keys]
         self.bound = [self._bind(name, aggregate) for name, aggregate in self.aggs.items()]
@@ -169,7 +169,7 @@ class Aggregation:
         ]
 
 
-def _checked_schema(schema: pa.Schema) -> pa.Schema:
+def checked_schema(schema: pa.Schema) -> pa.Schema:
     if not isinstance(schema, pa.Schema):
         raise InvalidArgument.of("schema", schema, "a pyarrow.Schema")
     twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
@@ -178,7 +178,7 @@ def _checked_schema(schema: pa.Schema) -> pa.Schema:
     return schema
 
 
-def _checked_keys(keys: Sequence[str], schema: pa.Schema) -> tuple[str, ...]:
+def checked_keys(keys: Sequence[str], schema: pa.Schema) -> tuple[str, ...]:
     if isinstance(keys, str) or not isinstance(keys, Iterable):
         raise InvalidArgument.of("keys", keys, "a list of column names, like ['user']")
     names = tuple(keys)
@@ -207,7 +207,7 @@ def _checked_window(window: Window | None, schema: pa.Schema) -> Window | None:
     return window
 
 
-def _checked_event_time(event_time: str | None, schema: pa.Schema) -> str | None:
+def checked_event_time(event_time: str | None, schema: pa.Schema) -> str | None:
     if event_time is not None:
         _require_timestamp("event_time", event_time, schema)
     return event_time

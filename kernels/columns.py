@@ -1,6 +1,6 @@
 """Arrow arrays as NumPy views that kernels can read, and NumPy arrays back as Arrow.
 
-A kernel sees every column in one of four forms, whatever its Arrow type:
+A kernel sees every column in one of these forms, whatever its Arrow type:
 
 ========  =====================================================  ==========================
 form      Arrow types                                            arrays
@@ -9,6 +9,7 @@ WORD      bool, int8 … int64, date32, timestamp                  `values` int6
 FLOAT     float32, float64                                       `values` float64
 DECIMAL   decimal128 (decimal256 in running sums)                `values` int64, (rows, 2 or 4), low word first
 BYTES     string, binary                                         `starts`, `ends` int64 into `data`
+ARRAY     fixed-size lists, in accumulators (`fixed_arrays`)     `values` int64, (rows, words)
 ========  =====================================================  ==========================
 
 Validity stays an Arrow bitmap with its bit offset; an empty bitmap means that nothing is null.
@@ -28,7 +29,7 @@ import pyarrow.types as pt
 from .errors import InvalidArgument, UnsupportedType
 from .memory import freeze
 
-Form = Enum("Form", ["WORD", "FLOAT", "DECIMAL", "BYTES"])
+Form = Enum("Form", ["WORD", "FLOAT", "DECIMAL", "BYTES", "ARRAY"])
 
 SUPPORTED = "bool, int8 … int64, float32, float64, decimal128, date32, timestamp, string, binary"
 INT32_LIMIT = 2**31 - 1

@@ -48,5 +48,9 @@ class ArithmeticOverflow(MillraceError, ArithmeticError):
     """A sum or average left the range of its result type (ANSI arithmetic)."""
 
 
+class FunctionFailed(MillraceError):
+    """A user's function raised, or broke a rule of Spark's; the message names the key."""
+
+
 class StateFormatError(MillraceError):
     """Bytes that are not a state this query can load; the message says what does not fit."""

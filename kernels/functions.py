@@ -6,6 +6,7 @@ Each call only describes; types are checked when an `Aggregation` is built.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,8 @@ class Aggregate:
     function: str
     columns: tuple[str, ...] = ()
     ignore_nulls: bool = False
+    # Of a function that is not one of this package's: whatever can bind it, see `user_aggregates`.
+    definition: Any = None
 
     def __str__(self) -> str:
         inside = ", ".join(self.columns) or "*"

@@ -79,9 +79,9 @@ class GroupState:
         self,
         data: Data = (),
         *,
+        partials: Data = (),
         watermark_ms: int | None = None,
         late_watermark_ms: int | None = None,
-        partial: bool = False,
     ) -> BatchResult:
         """Run one micro-batch.
 
@@ -90,12 +90,12 @@ class GroupState:
         data
             the batch's rows: a record batch, a table or any number of record batches; none at all for
             a batch without data.
+        partials
+            more of the batch, aggregated already by `partial_aggregate`.
         watermark_ms
             the current watermark, which evicts. None: nothing is evicted.
         late_watermark_ms
             the watermark of the batch before, which tells late rows. None: nothing is late.
-        partial
-            whether `data` holds partials, as `partial_aggregate` gives them, instead of rows.
 
         Raises
         ------
@@ -103,16 +103,16 @@ class GroupState:
             a sum left its range. The state is then unusable; load it again from its last bytes.
         """
         self._require_whole()
-        result = self._process(data, limit_of(watermark_ms), limit_of(late_watermark_ms), partial)
+        result = self._process((data, partials), limit_of(watermark_ms), limit_of(late_watermark_ms))
         self._broken = False
         if watermark_ms is not None:
             self.watermark_ms = watermark_ms
         return result
 
-    def _process(self, data: Data, limit: int | None, late_limit: int | None, partial: bool) -> BatchResult:
+    def _process(self, data: tuple[Data, Data], limit: int | None, late_limit: int | None) -> BatchResult:
         started = time.perf_counter()
         expires = self.query.expiry_key is not None and self.output_mode != "complete"
-        late = self._absorb(data, late_limit if expires else None, partial)
+        late = self._absorb(data, late_limit if expires else None)
         touched = self._groups.records.take_touched()
         self._groups.seal(touched)
         updated = time.perf_counter()
@@ -133,17 +133,17 @@ class GroupState:
         )
         return BatchResult(rows, self.metrics)
 
-    def _absorb(self, data: Data, late_limit: int | None, partial: bool) -> int:
-        """Take in all rows that are not late; returns the number of late groups."""
-        read = read_partials if partial else read_rows
+    def _absorb(self, data: tuple[Data, Data], late_limit: int | None) -> int:
+        """Take in all rows and partials that are not late; returns the number of late groups."""
         late_keys = HashTable(self.query.layout)
-        for batch in record_batches(data):
-            rows = read(self.query, batch)
-            if late_limit is not None:
-                rows = self._without_late(rows, late_limit, late_keys)
-            # From here on an error leaves part of the batch behind; see `process`.
-            self._broken = True
-            self._track(self._groups.absorb(rows))
+        for read, batches in zip((read_rows, read_partials), data, strict=True):
+            for batch in record_batches(batches):
+                rows = read(self.query, batch)
+                if late_limit is not None:
+                    rows = self._without_late(rows, late_limit, late_keys)
+                # From here on an error leaves part of the batch behind; see `process`.
+                self._broken = True
+                self._track(self._groups.absorb(rows))
         if self.query.is_global:
             self._groups.ensure_global()
         return len(late_keys)

@@ -22,8 +22,8 @@ from .steps import Chunk
 from .windows import assign
 
 # Rows per pass over all loops: few enough that a chunk's records stay in the second-level cache, many
-# enough that the call of a loop (about a microsecond) does not count.
-CHUNK_ROWS = 4096
+# enough that what a chunk costs in Python does not count (a million groups: 1.1× as fast as 4096).
+CHUNK_ROWS = 16_384
 NO_GROUPS = np.empty(0, np.uint32)
 
 
@@ -161,12 +161,14 @@ class Groups:
             starts = keys[0]
             ends = array_of(starts.type, column_of(starts).values + self.query.window.size)
             keys[0] = pa.StructArray.from_arrays([starts, ends], ["start", "end"])
-        results = [bound.finish(self.records, groups) for bound in self.query.bound]
+        selection = self.records.select(groups)
+        results = [bound.finish(selection) for bound in self.query.bound]
         return pa.RecordBatch.from_arrays(keys + results, schema=self.query.output_schema)
 
     def export(self, groups: np.ndarray) -> pa.RecordBatch:
         """Give the accumulators of some groups, to be merged elsewhere or later."""
-        accumulators = [self.records.array(f, groups) for f in self.query.fields]
+        selection = self.records.select(groups)
+        accumulators = [selection.array(f) for f in self.query.fields]
         return pa.RecordBatch.from_arrays(self.keys(groups) + accumulators, schema=self.query.partial_schema)
 
 

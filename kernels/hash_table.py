@@ -3,7 +3,8 @@
 A slot is one word: the upper half of the key's hash as a *tag*, and the group number plus one; zero
 is an empty slot. The home of a key is the top bits of its tag, so slots can be moved to a larger
 array, or back over a hole, without looking at any key. Keys lie apart from slots, in one row per
-group; a group number stays the same until its group is deleted, and is then used again.
+group, behind what the table's owner wants to keep in the same cache line; a group number stays the
+same until its group is deleted, and is then used again.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ class HashTable:
         how the keys look.
     expected
         number of groups to make room for at once; the table grows by itself past it.
+    own_words
+        words at the front of each group's row that are the owner's to use, through `rows`.
 
     Examples
     --------
@@ -56,13 +59,14 @@ class HashTable:
     ([0, 1, 0], [0, 1])
     """
 
-    def __init__(self, layout: KeyLayout, expected: int = 0) -> None:
+    def __init__(self, layout: KeyLayout, expected: int = 0, own_words: int = 0) -> None:
         self.layout = layout
+        self._first = own_words
         self.arena = Arena()
         self._has_null_word = False
         self._bits = _slot_bits(expected)
         self._slots = _empty_slots(self._bits)
-        self._keys = empty((max(expected, 1), layout.words + 2 * layout.has_bytes), np.uint64)
+        self.rows = empty((max(expected, 1), own_words + layout.words + 2 * layout.has_bytes), np.uint64)
         self._pool = NumberPool()
         self._found = self._made = np.empty(0, np.uint32)
 
@@ -76,12 +80,14 @@ class HashTable:
 
     @property
     def nbytes(self) -> int:
-        return self._slots.nbytes + self._keys.nbytes + self._pool.nbytes + self.arena.nbytes
+        """Memory in use; room reserved for rows that have never been there does not count."""
+        keys = self.high_water * self.rows.shape[1] * self.rows.itemsize
+        return self._slots.nbytes + keys + self._pool.nbytes + self.arena.nbytes
 
     @property
     def capacity(self) -> int:
         """Groups that fit before the key rows grow."""
-        return len(self._keys)
+        return len(self.rows)
 
     def encode(self, columns: Sequence[Column], base: int, rows: int) -> Keys:
         """Turn rows of key columns into keys that fit this table (see `KeyLayout.encode`)."""
@@ -91,12 +97,12 @@ class HashTable:
 
     def _widen_for_nulls(self) -> None:
         """Give every key row a null word; no hash changes, so the slots stay as they are."""
-        words = self.layout.words
-        wider = empty((len(self._keys), self._keys.shape[1] + 1), np.uint64)
-        wider[:, :words] = self._keys[:, :words]
-        wider[:, words] = 0
-        wider[:, words + 1 :] = self._keys[:, words:]
-        self._keys, self._has_null_word = wider, True
+        at = self._first + self.layout.words
+        wider = empty((len(self.rows), self.rows.shape[1] + 1), np.uint64)
+        wider[:, :at] = self.rows[:, :at]
+        wider[:, at] = 0
+        wider[:, at + 1 :] = self.rows[:, at:]
+        self.rows, self._has_null_word = wider, True
 
     def upsert(self, keys: Keys) -> tuple[np.ndarray, np.ndarray]:
         """Find each row's group, making the groups that are missing.
@@ -117,15 +123,12 @@ class HashTable:
         if self.layout.has_bytes:
             self.arena.reserve(keys.byte_count)
             count, self.arena.used = upsert_bytes(
-                self._slots, shift, self._keys, self.arena.data, self.arena.used,
+                self._slots, shift, self.rows, self._first, self.arena.data, self.arena.used,
                 keys.words, keys.starts, keys.ends, keys.data, keys.hashes, supply, groups, made,
             )  # fmt: skip
-        elif keys.words.shape[1] == 1:
-            count = upsert_word(self._slots, shift, self._keys, keys.words, keys.hashes, supply, groups, made)
-        elif keys.words.shape[1] == 2:
-            count = upsert_pair(self._slots, shift, self._keys, keys.words, keys.hashes, supply, groups, made)
         else:
-            count = upsert_words(self._slots, shift, self._keys, keys.words, keys.hashes, supply, groups, made)
+            upsert = {1: upsert_word, 2: upsert_pair}.get(keys.words.shape[1], upsert_words)
+            count = upsert(self._slots, shift, self.rows, self._first, keys.words, keys.hashes, supply, groups, made)
         self._pool.taken(count)
         return groups, made[:count]
 
@@ -135,18 +138,18 @@ class HashTable:
         shift = np.uint64(32 - self._bits)
         if self.layout.has_bytes:
             find_bytes(
-                self._slots, shift, self._keys, self.arena.data,
+                self._slots, shift, self.rows, self._first, self.arena.data,
                 keys.words, keys.starts, keys.ends, keys.data, keys.hashes, groups,
             )  # fmt: skip
         elif keys.words.shape[1] == 1:
-            find_word(self._slots, shift, self._keys, keys.words, keys.hashes, groups)
+            find_word(self._slots, shift, self.rows, self._first, keys.words, keys.hashes, groups)
         else:
-            find_words(self._slots, shift, self._keys, keys.words, keys.hashes, groups)
+            find_words(self._slots, shift, self.rows, self._first, keys.words, keys.hashes, groups)
         return groups
 
     def delete(self, groups: np.ndarray) -> None:
         """Remove groups; their numbers go back for later keys. Every group must exist, once."""
-        keys = self._keys[groups]
+        keys = self.rows[groups, self._first :]
         words, starts, ends = keys, NO_WORDS, NO_WORDS
         if self.layout.has_bytes:
             words, starts = keys[:, :-2].copy(), keys[:, -2].astype(np.int64)
@@ -162,19 +165,19 @@ class HashTable:
 
     def key_columns(self, groups: np.ndarray) -> np.ndarray:
         """Give some groups' keys, one row per word, as `KeyLayout.decode` wants them."""
-        columns = empty((self._keys.shape[1], len(groups)), np.uint64)
-        gather_columns(self._keys, groups, columns)
+        columns = empty((self.rows.shape[1] - self._first, len(groups)), np.uint64)
+        gather_columns(self.rows, self._first, groups, columns)
         return columns
 
     def key_word(self, groups: np.ndarray, word: int) -> np.ndarray:
         """Give one word of some groups' keys, as int64."""
-        return self._keys[groups, word].view(np.int64)
+        return self.rows[groups, self._first + word].view(np.int64)
 
     def key_is_null(self, groups: np.ndarray, column: int) -> np.ndarray:
         """Tell which groups' keys are null in one key column."""
         if not self._has_null_word:
             return np.zeros(len(groups), np.bool_)
-        return (self._keys[groups, self.layout.words] >> np.uint64(column)) & ONE != 0
+        return (self.rows[groups, self._first + self.layout.words] >> np.uint64(column)) & ONE != 0
 
     def _reserve(self, rows: int) -> None:
         """Make room for `rows` more groups, the most that a batch of so many rows can add."""
@@ -187,13 +190,12 @@ class HashTable:
             slots = _empty_slots(bits)
             move_slots(self._slots, slots, np.uint64(32 - bits))
             self._slots, self._bits = slots, bits
-        self._keys = grown(self._keys, self.high_water, self.high_water + rows)
+        self.rows = grown(self.rows, self.high_water, self.high_water + rows)
 
 
 def _empty_slots(bits: int) -> np.ndarray:
-    slots = empty((1 << bits,), np.uint64)
-    slots.fill(EMPTY)
-    return slots
+    # Fresh pages come zeroed: nothing is left to fill.
+    return np.zeros(1 << bits, np.uint64)
 
 
 def _slot_bits(groups: int) -> int:
@@ -209,7 +211,7 @@ def next_group(supply, taken):
 
 
 @njit(cache=True, nogil=True)
-def upsert_word(slots, shift, keys, words, hashes, supply, groups, made):
+def upsert_word(slots, shift, keys, first, words, hashes, supply, groups, made):
     """Upsert keys of one word; returns how many groups were `made`."""
     mask = np.uint64(len(slots) - 1)
     width, rows, taken = keys.shape[1], len(groups), 0
@@ -228,11 +230,11 @@ def upsert_word(slots, shift, keys, words, hashes, supply, groups, made):
                 made[taken] = group
                 taken += 1
                 slots[at] = (tag << TAG_BITS) | (np.uint64(group) + ONE)
-                keys[group, 0] = key
+                keys[group, first] = key
                 groups[row] = group
                 break
             group = np.uint32((slot & GROUP_MASK) - ONE)
-            if slot >> TAG_BITS == tag and keys[group, 0] == key:
+            if slot >> TAG_BITS == tag and keys[group, first] == key:
                 groups[row] = group
                 break
             at = (at + ONE) & mask
@@ -240,17 +242,17 @@ def upsert_word(slots, shift, keys, words, hashes, supply, groups, made):
 
 
 @njit(cache=True, nogil=True)
-def upsert_pair(slots, shift, keys, words, hashes, supply, groups, made):
+def upsert_pair(slots, shift, keys, first, words, hashes, supply, groups, made):
     """Upsert keys of two words, such as a number and a window; returns how many groups were `made`."""
     mask = np.uint64(len(slots) - 1)
-    rows, taken = len(groups), 0
+    width, rows, taken = keys.shape[1], len(groups), 0
     for row in range(rows):
         if row + 2 * AHEAD < rows:
             prefetch(slots, np.int64((hashes[row + 2 * AHEAD] >> TAG_BITS) >> shift))
         if row + AHEAD < rows:
             ahead = slots[(hashes[row + AHEAD] >> TAG_BITS) >> shift]
-            prefetch(keys, np.int64(ahead & GROUP_MASK) * 2 - 2)
-        first, second, tag = words[row, 0], words[row, 1], hashes[row] >> TAG_BITS
+            prefetch(keys, np.int64(ahead & GROUP_MASK) * width - width)
+        one, two, tag = words[row, 0], words[row, 1], hashes[row] >> TAG_BITS
         at = tag >> shift
         while True:
             slot = slots[at]
@@ -259,11 +261,11 @@ def upsert_pair(slots, shift, keys, words, hashes, supply, groups, made):
                 made[taken] = group
                 taken += 1
                 slots[at] = (tag << TAG_BITS) | (np.uint64(group) + ONE)
-                keys[group, 0], keys[group, 1] = first, second
+                keys[group, first], keys[group, first + 1] = one, two
                 groups[row] = group
                 break
             group = np.uint32((slot & GROUP_MASK) - ONE)
-            if slot >> TAG_BITS == tag and keys[group, 0] == first and keys[group, 1] == second:
+            if slot >> TAG_BITS == tag and keys[group, first] == one and keys[group, first + 1] == two:
                 groups[row] = group
                 break
             at = (at + ONE) & mask
@@ -271,16 +273,16 @@ def upsert_pair(slots, shift, keys, words, hashes, supply, groups, made):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def same_words(keys, group, words, row):
+def same_words(keys, first, group, words, row):
     """Tell whether a group's words are those of a row."""
     same = True
     for word in range(words.shape[1]):
-        same &= keys[group, word] == words[row, word]
+        same &= keys[group, first + word] == words[row, word]
     return same
 
 
 @njit(cache=True, nogil=True)
-def upsert_words(slots, shift, keys, words, hashes, supply, groups, made):
+def upsert_words(slots, shift, keys, first, words, hashes, supply, groups, made):
     """Upsert keys of several words; returns how many groups were `made`."""
     mask = np.uint64(len(slots) - 1)
     width, rows, taken = keys.shape[1], len(groups), 0
@@ -300,11 +302,11 @@ def upsert_words(slots, shift, keys, words, hashes, supply, groups, made):
                 taken += 1
                 slots[at] = (tag << TAG_BITS) | (np.uint64(group) + ONE)
                 for word in range(words.shape[1]):
-                    keys[group, word] = words[row, word]
+                    keys[group, first + word] = words[row, word]
                 groups[row] = group
                 break
             group = np.uint32((slot & GROUP_MASK) - ONE)
-            if slot >> TAG_BITS == tag and same_words(keys, group, words, row):
+            if slot >> TAG_BITS == tag and same_words(keys, first, group, words, row):
                 groups[row] = group
                 break
             at = (at + ONE) & mask
@@ -320,7 +322,7 @@ def same_bytes(keys, group, arena, data, start, end):
 
 
 @njit(cache=True, nogil=True)
-def upsert_bytes(slots, shift, keys, arena, used, words, starts, ends, data, hashes, supply, groups, made):
+def upsert_bytes(slots, shift, keys, first, arena, used, words, starts, ends, data, hashes, supply, groups, made):
     """Upsert keys that have bytes; returns how many groups were `made` and the arena's new end."""
     mask = np.uint64(len(slots) - 1)
     width, rows, taken = keys.shape[1], len(groups), 0
@@ -340,7 +342,7 @@ def upsert_bytes(slots, shift, keys, arena, used, words, starts, ends, data, has
                 taken += 1
                 slots[at] = (tag << TAG_BITS) | (np.uint64(group) + ONE)
                 for word in range(words.shape[1]):
-                    keys[group, word] = words[row, word]
+                    keys[group, first + word] = words[row, word]
                 length = ends[row] - starts[row]
                 copy_bytes(data, starts[row], arena, used, length)
                 keys[group, width - 2] = np.uint64(used)
@@ -351,7 +353,7 @@ def upsert_bytes(slots, shift, keys, arena, used, words, starts, ends, data, has
             group = np.uint32((slot & GROUP_MASK) - ONE)
             if (
                 slot >> TAG_BITS == tag
-                and same_words(keys, group, words, row)
+                and same_words(keys, first, group, words, row)
                 and same_bytes(keys, group, arena, data, starts[row], ends[row])
             ):
                 groups[row] = group
@@ -361,30 +363,30 @@ def upsert_bytes(slots, shift, keys, arena, used, words, starts, ends, data, has
 
 
 @njit(cache=True, nogil=True)
-def find_word(slots, shift, keys, words, hashes, groups):
+def find_word(slots, shift, keys, first, words, hashes, groups):
     """Find keys of one word."""
     mask = np.uint64(len(slots) - 1)
-    rows = len(groups)
+    width, rows = keys.shape[1], len(groups)
     for row in range(rows):
         if row + 2 * AHEAD < rows:
             prefetch(slots, np.int64((hashes[row + 2 * AHEAD] >> TAG_BITS) >> shift))
         if row + AHEAD < rows:
             ahead = slots[(hashes[row + AHEAD] >> TAG_BITS) >> shift]
-            prefetch(keys, np.int64(ahead & GROUP_MASK) - 1)
+            prefetch(keys, np.int64(ahead & GROUP_MASK) * width - width)
         key, tag = words[row, 0], hashes[row] >> TAG_BITS
         at = tag >> shift
         groups[row] = ABSENT
         while slots[at] != EMPTY:
             slot = slots[at]
             group = np.uint32((slot & GROUP_MASK) - ONE)
-            if slot >> TAG_BITS == tag and keys[group, 0] == key:
+            if slot >> TAG_BITS == tag and keys[group, first] == key:
                 groups[row] = group
                 break
             at = (at + ONE) & mask
 
 
 @njit(cache=True, nogil=True)
-def find_words(slots, shift, keys, words, hashes, groups):
+def find_words(slots, shift, keys, first, words, hashes, groups):
     """Find keys of any number of words."""
     mask = np.uint64(len(slots) - 1)
     width, rows = keys.shape[1], len(groups)
@@ -400,14 +402,14 @@ def find_words(slots, shift, keys, words, hashes, groups):
         while slots[at] != EMPTY:
             slot = slots[at]
             group = np.uint32((slot & GROUP_MASK) - ONE)
-            if slot >> TAG_BITS == tag and same_words(keys, group, words, row):
+            if slot >> TAG_BITS == tag and same_words(keys, first, group, words, row):
                 groups[row] = group
                 break
             at = (at + ONE) & mask
 
 
 @njit(cache=True, nogil=True)
-def find_bytes(slots, shift, keys, arena, words, starts, ends, data, hashes, groups):
+def find_bytes(slots, shift, keys, first, arena, words, starts, ends, data, hashes, groups):
     """Find keys that have bytes."""
     mask = np.uint64(len(slots) - 1)
     width, rows = keys.shape[1], len(groups)
@@ -425,7 +427,7 @@ def find_bytes(slots, shift, keys, arena, words, starts, ends, data, hashes, gro
             group = np.uint32((slot & GROUP_MASK) - ONE)
             if (
                 slot >> TAG_BITS == tag
-                and same_words(keys, group, words, row)
+                and same_words(keys, first, group, words, row)
                 and same_bytes(keys, group, arena, data, starts[row], ends[row])
             ):
                 groups[row] = group
@@ -466,8 +468,8 @@ def move_slots(slots, larger, shift):
 
 
 @njit(cache=True, nogil=True)
-def gather_columns(keys, groups, columns):
+def gather_columns(keys, first, groups, columns):
     """Read the key rows of some groups into columns."""
     for row in range(len(groups)):
         for word in range(len(columns)):
-            columns[word, row] = keys[groups[row], word]
+            columns[word, row] = keys[groups[row], first + word]

@@ -28,6 +28,13 @@ def mix(x):
 
 
 @njit(cache=True, nogil=True)
+def follow(h, word):
+    """Take one more word into a running hash that `mix` will end; a third of the work of mixing each."""
+    h *= MULTIPLIER_1
+    return h ^ (h >> U32) ^ word
+
+
+@njit(cache=True, nogil=True)
 def hash_single_words(words, hashes):
     """Hash rows of one word; a loop of its own because it vectorises (4× faster than the general one)."""
     for row in range(len(hashes)):
@@ -36,12 +43,12 @@ def hash_single_words(words, hashes):
 
 @njit(cache=True, nogil=True)
 def hash_words(words, count, hashes):
-    """Hash the first `count` words of each row."""
+    """Hash the first `count` words of each row; keys of bytes alone have none."""
     for row in range(len(hashes)):
-        h = np.uint64(0)
-        for column in range(count):
-            h = mix(h ^ words[row, column])
-        hashes[row] = h
+        h = words[row, 0] if count > 0 else np.uint64(0)
+        for column in range(1, count):
+            h = follow(h, words[row, column])
+        hashes[row] = mix(h)
 
 
 @njit(cache=True, nogil=True)

@@ -1,7 +1,9 @@
 """One side of a stream-stream join: the rows it has stored, found by key.
 
 Each key has a number of rows, chained both ways; each row has a matched flag, and expires by its own
-time or by its key's.
+time or by its key's. The chain of a key is one word in the key's own row of the hash table, so that
+whoever has just found the key finds its rows in the same cache line: the first row's number plus one,
+0 for none, and in the upper half how many there are.
 """
 
 from __future__ import annotations
@@ -13,17 +15,20 @@ import pyarrow as pa
 from numba import njit
 
 from .columns import Column
-from .expiry import END, TimeSlots, unlink
+from .expiry import END, TimeSlots
 from .hash_table import ABSENT, HashTable
 from .keys import KeyLayout
-from .memory import grown, prefetch
+from .memory import grown
 from .row_store import RowStore, write
 
 # Candidate pairs are made this many at a time, so that a key with many rows on both sides needs no
 # more memory than any other.
 PAIRS_AT_ONCE = 65_536
-CHUNK_ROWS = 16_384
-AHEAD = 16
+# Few enough that the key rows found are still in the second-level cache when their chains are read.
+CHUNK_ROWS = 8192
+HEAD_MASK = np.uint64(0xFFFFFFFF)
+COUNT_SHIFT = np.uint64(32)
+ONE = np.uint64(1)
 NO_ROWS = np.empty(0, np.uint32)
 
 
@@ -43,12 +48,10 @@ class JoinIndex:
     """
 
     def __init__(self, schema: pa.Schema, layout: KeyLayout, slot_width: int, expected: int = 0) -> None:
-        self.table = HashTable(layout, expected)
+        self.table = HashTable(layout, expected, own_words=1)
         self.store = RowStore(schema)
         self.slots = TimeSlots(slot_width)
         self.matched = np.empty(0, np.bool_)
-        self._heads = np.empty(0, np.int32)
-        self._counts = np.empty(0, np.int32)
         self._next = np.empty(0, np.int32)
         self._previous = np.empty(0, np.int32)
         self._group = np.empty(0, np.uint32)
@@ -59,9 +62,7 @@ class JoinIndex:
     @property
     def nbytes(self) -> int:
         per_row = sum(a.itemsize for a in (self._next, self._previous, self._group, self.matched))
-        per_key = sum(a.itemsize for a in (self._heads, self._counts))
-        rows, keys = self.store.high_water, self.table.high_water
-        return self.table.nbytes + self.store.nbytes + self.slots.nbytes + per_row * rows + per_key * keys
+        return self.table.nbytes + self.store.nbytes + self.slots.nbytes + per_row * self.store.high_water
 
     def add(self, batch: pa.RecordBatch, keys: Sequence[Column], matched: np.ndarray) -> np.ndarray:
         """Store the rows of a batch under their keys; returns their numbers."""
@@ -76,20 +77,16 @@ class JoinIndex:
         for base in range(0, len(rows), CHUNK_ROWS):
             chunk = rows[base : base + CHUNK_ROWS]
             groups, new = self.table.upsert(self.table.encode(keys, base, len(chunk)))
-            self._heads = grown(self._heads, len(self._heads), self.table.capacity)
-            self._counts = grown(self._counts, len(self._counts), self.table.capacity)
-            start_keys(self._heads, self._counts, new)
-            link_rows(self._heads, self._counts, self._next, self._previous, self._group, groups, chunk)
+            start_chains(self.table.rows, new)
+            link_rows(self.table.rows, self._next, self._previous, self._group, groups, chunk)
         return rows
 
     def remove(self, rows: np.ndarray) -> None:
         """Forget rows, and keys that have none left. The rows must not be in the time slots any more."""
         if not len(rows):
             return
-        groups = self._group[rows]
-        unlink(self._heads, self._next, self._previous, groups.astype(np.int64), rows)
         emptied = np.empty(len(rows), np.uint32)
-        count = count_down(self._counts, groups, emptied)
+        count = unlink_rows(self.table.rows, self._next, self._previous, self._group, rows, emptied)
         self.table.delete(emptied[:count])
         self.store.drop(rows)
 
@@ -98,8 +95,9 @@ class JoinIndex:
         groups = self.table.live()
         rows = np.empty(len(self), np.uint32)
         keys = np.empty(len(self), np.uint32)
-        pair_rows(self._heads, self._counts, self._next, groups, 0, np.zeros(3, np.int64), keys, rows)
-        firsts = np.cumsum(self._counts[groups]) - self._counts[groups]
+        pair_rows(self.table.rows, self._next, groups, 0, np.zeros(3, np.int64), keys, rows)
+        counts = (self.table.rows[groups, 0] >> COUNT_SHIFT).astype(np.int64)
+        firsts = np.cumsum(counts) - counts
         return rows, np.arange(len(rows)) - firsts[keys]
 
     def candidates(
@@ -110,7 +108,7 @@ class JoinIndex:
         Yields positions of probing rows and numbers of stored rows, a bounded number at a time; they
         are good until the next are asked for.
         """
-        all_match = bool(matchable.all())
+        all_match, filled = bool(matchable.all()), 0
         probing, stored = np.empty(PAIRS_AT_ONCE, np.uint32), np.empty(PAIRS_AT_ONCE, np.uint32)
         for base in range(0, count, CHUNK_ROWS):
             rows = min(CHUNK_ROWS, count - base)
@@ -119,45 +117,58 @@ class JoinIndex:
                 groups[~matchable[base : base + rows]] = ABSENT
             cursor = np.zeros(3, np.int64)
             while cursor[0] < rows:
-                pairs = pair_rows(self._heads, self._counts, self._next, groups, base, cursor, probing, stored)
-                if pairs:
-                    yield probing[:pairs], stored[:pairs]
+                room = probing[filled:], stored[filled:]
+                filled += pair_rows(self.table.rows, self._next, groups, base, cursor, *room)
+                if filled > PAIRS_AT_ONCE - CHUNK_ROWS:
+                    yield probing[:filled], stored[:filled]
+                    filled = 0
+        if filled:
+            yield probing[:filled], stored[:filled]
 
 
 @njit(cache=True, nogil=True)
-def start_keys(heads, counts, new):
+def start_chains(keys, new):
     """Begin the chains of new keys."""
     for group in new:
-        heads[group], counts[group] = END, 0
+        keys[group, 0] = 0
 
 
 @njit(cache=True, nogil=True)
-def link_rows(heads, counts, following, previous, group_of, groups, rows):
+def link_rows(keys, following, previous, group_of, groups, rows):
     """Put each row in front of its key's chain."""
     for i in range(len(rows)):
         row, group = rows[i], groups[i]
-        head = heads[group]
+        chain = keys[group, 0]
+        head = np.int32(np.int64(chain & HEAD_MASK) - 1)
         following[row], previous[row], group_of[row] = head, END, group
         if head != END:
             previous[head] = np.int32(row)
-        heads[group] = np.int32(row)
-        counts[group] += 1
+        keys[group, 0] = ((chain >> COUNT_SHIFT) + ONE) << COUNT_SHIFT | (np.uint64(row) + ONE)
 
 
 @njit(cache=True, nogil=True)
-def count_down(counts, groups, emptied):
-    """Count one row less of each key; lists the keys that have none left."""
+def unlink_rows(keys, following, previous, group_of, rows, emptied):
+    """Take each row out of its key's chain; lists the keys that have none left, and returns how many."""
     count = 0
-    for group in groups:
-        counts[group] -= 1
-        if counts[group] == 0:
+    for row in rows:
+        group = group_of[row]
+        after, before = following[row], previous[row]
+        chain = keys[group, 0] - (ONE << COUNT_SHIFT)
+        if before == END:
+            chain = (chain & ~HEAD_MASK) | np.uint64(np.int64(after) + 1)
+        else:
+            following[before] = after
+        if after != END:
+            previous[after] = before
+        keys[group, 0] = chain
+        if chain >> COUNT_SHIFT == 0:
             emptied[count] = group
             count += 1
     return count
 
 
 @njit(cache=True, nogil=True)
-def pair_rows(heads, counts, following, groups, base, cursor, probing, stored):
+def pair_rows(keys, following, groups, base, cursor, probing, stored):
     """Pair rows, counted from `base`, until the room is full; returns the number of pairs.
 
     `cursor` keeps what to go on with: the probing row, the stored row, and how many of its key are left.
@@ -165,11 +176,9 @@ def pair_rows(heads, counts, following, groups, base, cursor, probing, stored):
     done, row, entry, left = 0, cursor[0], cursor[1], cursor[2]
     rows = len(groups)
     while row < rows:
-        if row + AHEAD < rows:
-            prefetch(heads, np.int64(groups[row + AHEAD]))
-            prefetch(counts, np.int64(groups[row + AHEAD]))
         if left == 0 and groups[row] != ABSENT:
-            entry, left = np.int64(heads[groups[row]]), np.int64(counts[groups[row]])
+            chain = keys[groups[row], 0]
+            entry, left = np.int64(chain & HEAD_MASK) - 1, np.int64(chain >> COUNT_SHIFT)
         while left > 0:
             if done == len(probing):
                 cursor[0], cursor[1], cursor[2] = row, entry, left

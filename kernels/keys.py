@@ -23,7 +23,7 @@ from numba import njit
 from .arena import gather_spans
 from .columns import NO_BYTES, NO_WORDS, Column, Form, array_of, bytes_array, form_of
 from .errors import InvalidArgument
-from .hashing import hash_in_bytes, hash_in_nulls, hash_single_words, hash_words
+from .hashing import follow, hash_in_bytes, hash_in_nulls, hash_single_words, hash_words, mix
 from .memory import copy_bytes, freeze
 
 MAX_KEYS = 64
@@ -62,6 +62,7 @@ class KeyLayout:
         self.types = tuple(types)
         self.forms = tuple(form_of(t) for t in types)
         self.positions = self._place()
+        self._is_pair = self.forms == (Form.WORD, Form.WORD)
         self.byte_columns = [i for i, form in enumerate(self.forms) if form is Form.BYTES]
 
     def _place(self) -> tuple[int, ...]:
@@ -82,6 +83,8 @@ class KeyLayout:
 
         `with_nulls` appends the null word; it must be set where any of the columns holds a null.
         """
+        if self._is_pair and not with_nulls:
+            return pair_keys(*(column.values[base : base + rows] for column in columns))
         words = self._encode_words(columns, base, rows, with_nulls)
         starts, ends, data = self._encode_bytes(columns, base, rows)
         return Keys(words, starts, ends, data, *self.hash(words, starts, ends, data))
@@ -178,6 +181,23 @@ class KeyLayout:
         if form is Form.DECIMAL:
             return array_of(data_type, columns[at : at + 2].T, valid)
         return array_of(data_type, columns[at].view(np.float64 if pt.is_floating(data_type) else np.int64), valid)
+
+
+def pair_keys(first: np.ndarray, second: np.ndarray) -> Keys:
+    """Encode and hash two columns of words in one pass, such as a number and a window: a hot case."""
+    rows = len(first)
+    words, hashes = np.empty((rows, 2), np.uint64), np.empty(rows, np.uint64)
+    place_pairs(first, second, words, hashes)
+    return Keys(freeze(words), NO_WORDS, NO_WORDS, NO_BYTES, hashes, 0)
+
+
+@njit(cache=True, nogil=True)
+def place_pairs(first, second, words, hashes):
+    """Write two columns into the words of every row, and hash them as `hash_words` does."""
+    for row in range(len(words)):
+        words[row, 0], words[row, 1] = np.uint64(first[row]), np.uint64(second[row])
+    for row in range(len(words)):
+        hashes[row] = mix(follow(np.uint64(first[row]), np.uint64(second[row])))
 
 
 @njit(cache=True, nogil=True)

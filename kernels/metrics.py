@@ -10,7 +10,7 @@ class Metrics:
     """Counts, times and memory of one batch.
 
     `numRowsDroppedByWatermark` counts late *groups* in an aggregation, since Spark drops rows after
-    aggregating them, and late rows in a join.
+    aggregating them, and late rows in a join and under stateful functions.
 
     Examples
     --------

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from .accumulate import gather_marks, gather_word, gather_words, start_records, touch, untouch
+from .accumulate import gather_records, start_records, touch, untouch
 from .accumulate_by import CAPACITY_SHIFT, LENGTH_MASK
 from .arena import Arena, gather_spans
-from .columns import Form, array_of, bytes_array, form_of
+from .columns import Form, array_of, bytes_array, form_or_none
+from .fixed_arrays import packed_to_lists
 from .memory import empty, grown
 
 MARKS_PER_WORD = 63
@@ -36,7 +38,7 @@ class Field:
     type: pa.DataType
     words: int = 1
     nullable: bool = True
-    initial: int = 0
+    initial: int | np.ndarray = 0
     flip: int = 0
     ordered: bool = False
     # First word, mark word and mark bit, as the accumulate loops want them; see `_place`.
@@ -48,7 +50,7 @@ class Field:
 
     @property
     def is_bytes(self) -> bool:
-        return form_of(self.type) is Form.BYTES
+        return form_or_none(self.type) is Form.BYTES
 
 
 class Records:
@@ -69,6 +71,8 @@ class Records:
         self.arena = Arena()
         self.touched = np.empty(1024, np.uint32)
         self.touched_count = 0
+        plain = [f.word + f.words for f in self.fields if not pt.is_fixed_size_list(f.type)]
+        self.plain_words = max([*plain, *(f.at[1] + 1 for f in self.fields)], default=1)
         self._wraps: dict[Field, dict[int, int]] = {}
 
     @property
@@ -114,49 +118,79 @@ class Records:
             if f.is_bytes:
                 self.arena.garbage += int((self.words[groups, f.word + 1] >> CAPACITY_SHIFT).sum())
 
-    def valid(self, f: Field, groups: np.ndarray) -> np.ndarray | None:
+    def select(self, groups: np.ndarray) -> Selection:
+        """Read the accumulators of some groups."""
+        return Selection(self, groups)
+
+
+class Selection:
+    """The accumulators of some groups."""
+
+    def __init__(self, records: Records, groups: np.ndarray) -> None:
+        self.records = records
+        self.groups = groups
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    @cached_property
+    def _columns(self) -> np.ndarray:
+        """The words of all fields but arrays, one column per word.
+
+        Read in one pass, since every pass over the records costs as much as the memory they fill,
+        whatever it takes from them.
+        """
+        columns = empty((self.records.plain_words, len(self.groups)), np.int64)
+        gather_records(self.records.words, self.groups, columns)
+        return columns
+
+    def valid(self, f: Field) -> np.ndarray | None:
         """Tell which groups' accumulators have a value; None means all."""
-        return self._marks(f, groups) if f.nullable else None
+        return self._marks(f) if f.nullable else None
 
-    def _marks(self, f: Field, groups: np.ndarray) -> np.ndarray:
-        marks = empty((len(groups),), np.bool_)
-        gather_marks(self.words, f.at, groups, marks)
-        return marks
+    def _marks(self, f: Field) -> np.ndarray:
+        _, mark, bit = f.at
+        return self._columns[mark] & bit != 0
 
-    def values(self, f: Field, groups: np.ndarray) -> np.ndarray:
-        """Give the accumulator's values for some groups, as the field's form has them (not for bytes)."""
+    def wraps(self, f: Field) -> np.ndarray | None:
+        """Tell how often each group's sum has wrapped around; None where none has (see `Records.wraps`)."""
+        return self.records.wraps(f, self.groups)
+
+    def values(self, f: Field) -> np.ndarray:
+        """Give the accumulator's values, as the field's form has them (not for bytes)."""
         if f.words == 0:
-            return self._marks(f, groups).astype(np.int64)
+            return self._marks(f).astype(np.int64)
+        kept = self._columns[f.word : f.word + f.words]
+        if f.flip:
+            kept = kept ^ f.flip
         if f.words > 1:
-            several = empty((len(groups), f.words), np.int64)
-            gather_words(self.words, f.at, f.flip, groups, several)
-            return several
-        kept = empty((len(groups),), np.int64)
-        gather_word(self.words, f.at, f.flip, groups, kept)
+            return np.ascontiguousarray(kept.T)
         if f.ordered:
-            return from_ordered(kept)
-        return kept.view(np.float64) if pt.is_floating(f.type) else kept
+            return from_ordered(kept[0])
+        return kept[0].view(np.float64) if pt.is_floating(f.type) else kept[0]
 
-    def array(self, f: Field, groups: np.ndarray) -> pa.Array:
-        """Give the accumulator of some groups as an Arrow array of the field's type."""
-        valid = self.valid(f, groups)
+    def array(self, f: Field) -> pa.Array:
+        """Give the accumulator as an Arrow array of the field's type."""
+        valid = self.valid(f)
         if f.is_bytes:
-            return self._bytes(f, groups, valid)
-        values = self.values(f, groups)
+            return self._bytes(f, valid)
+        if pt.is_fixed_size_list(f.type):
+            words = self.records.words[self.groups, f.word : f.word + f.words]
+            return packed_to_lists(words, f.type)
+        values = self.values(f)
         if pt.is_decimal256(f.type):
             values = np.column_stack((values, values[:, -1] >> 63))
         elif pt.is_decimal(f.type) and f.words == 1:
-            wraps = self.wraps(f, groups)
+            wraps = self.wraps(f)
             values = np.column_stack((values, (values >> 63) + (0 if wraps is None else wraps)))
         return array_of(f.type, values, valid)
 
-    def _bytes(self, f: Field, groups: np.ndarray, valid: np.ndarray | None) -> pa.Array:
-        spans = self.values(f, groups)
-        lengths = spans[:, 1] & LENGTH_MASK
+    def _bytes(self, f: Field, valid: np.ndarray | None) -> pa.Array:
+        starts, lengths = self._columns[f.word], self._columns[f.word + 1] & LENGTH_MASK
         if valid is not None:
             lengths[~valid] = 0
         data = np.empty(int(lengths.sum()), np.uint8)
-        gather_spans(self.arena.data, spans[:, 0].copy(), lengths, data)
+        gather_spans(self.records.arena.data, starts, lengths, data)
         return bytes_array(f.type, lengths, data, valid)
 
 

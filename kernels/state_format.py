@@ -25,6 +25,7 @@ import pyarrow as pa
 import xxhash
 
 from .errors import InvalidArgument, StateFormatError
+from .narrow import read_stream, write_stream
 
 MAGIC = b"MILLRACE"
 VERSIONS = (1, 2)
@@ -73,7 +74,7 @@ def dump_state(version: int, operator: str, query: Mapping[str, object], facts: 
         the rows; how many batches there are, and of what, is the operator's affair.
     """
     schemas = [body.schema for body in bodies]
-    streams = [_to_stream(body) for body in bodies]
+    streams = [write_stream(body) for body in bodies]
     header = {
         "operator": operator, "query": query, "fingerprint": fingerprint(query, schemas),
         "schemas": [str(schema) for schema in schemas], "rows": [body.num_rows for body in bodies],
@@ -86,13 +87,6 @@ def dump_state(version: int, operator: str, query: Mapping[str, object], facts: 
     for part in parts:
         digest.update(part)
     return b"".join([*parts, _CHECKSUM.pack(digest.intdigest())])
-
-
-def _to_stream(body: pa.RecordBatch) -> pa.Buffer:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, body.schema) as writer:
-        writer.write_batch(body)
-    return sink.getvalue()
 
 
 def load_state(data: bytes | memoryview | pa.Buffer, operator: str) -> SavedState:
@@ -164,8 +158,7 @@ def _are_counts(values: object) -> bool:
 
 def _read_body(view: memoryview, rows: int) -> pa.RecordBatch:
     try:
-        with pa.ipc.open_stream(pa.py_buffer(view)) as reader:
-            body = reader.read_next_batch()
+        body = read_stream(view)
         body.validate(full=True)
     except Exception as error:  # Arrow meets foreign bytes with errors of many kinds
         raise StateFormatError(f"the state's rows cannot be read: {error}") from error

@@ -1,1 +1,36 @@
-"""Millrace's operators for PySpark."""
+"""Millrace on Spark: stateful operators for streaming and batch frames.
+
+.. code-block:: python
+
+    from millrace import spark_glue as mr
+"""
+
+from ..kernels.errors import ArithmeticOverflow, InvalidArgument, MillraceError, StateFormatError, UnsupportedType
+from ..kernels.functions import (
+    avg,
+    bool_and,
+    bool_or,
+    count,
+    count_if,
+    first,
+    last,
+    max,
+    max_by,
+    min,
+    min_by,
+    stddev_pop,
+    stddev_samp,
+    sum,
+    var_pop,
+    var_samp,
+)  # fmt: skip
+from ..kernels.windows import window
+from .aggregate import aggregate
+from .configure import configure
+from .watch import watch
+
+__all__ = [
+    "ArithmeticOverflow", "InvalidArgument", "MillraceError", "StateFormatError", "UnsupportedType",
+    "aggregate", "avg", "bool_and", "bool_or", "configure", "count", "count_if", "first", "last", "max", "max_by",
+    "min", "min_by", "stddev_pop", "stddev_samp", "sum", "var_pop", "var_samp", "watch", "window",
+]  # fmt: skip

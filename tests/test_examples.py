@@ -31,6 +31,9 @@ def code_blocks():
 
 
 @pytest.mark.parametrize("block", list(code_blocks()))
-def test_code_blocks(block, capsys):
-    exec(compile(block, "<example>", "exec"), {})
+def test_code_blocks(block, capsys, tmp_path):
+    # In a file, since functions that are compiled must have a source.
+    path = tmp_path / "example.py"
+    path.write_text(block)
+    exec(compile(block, str(path), "exec"), {})
     assert capsys.readouterr().out.splitlines() == re.findall(r"^# prints: (.*)$", block, re.MULTILINE)

@@ -47,13 +47,13 @@ class KnownGroups(Scenario):
         self.partials = partial_aggregate(self.query, self.batch)
         self.state = GroupState(self.query, "update")
         self.state.process(self.batch)
-        self.state.process(self.partials.slice(0, 100), partial=True)
+        self.state.process(partials=self.partials.slice(0, 100))
 
     def time_update(self, kind: str, groups: int) -> None:
         self.state.process(self.batch)
 
     def time_merge_of_partials(self, kind: str, groups: int) -> None:
-        self.state.process(self.partials, partial=True)
+        self.state.process(partials=self.partials)
 
     def track_state_bytes_per_group(self, kind: str, groups: int) -> float:
         return self.state.nbytes / len(self.state)

@@ -83,7 +83,7 @@ def test_partials_of_any_split(stream, data):
         cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=3)))
         parts = [rows[a:b] for a, b in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
         partials = [partial_aggregate(state.query, to_batch(part)) for part in parts]
-        return state, state.process(partials, partial=True, **marks)
+        return state, state.process(partials=partials, **marks)
 
     check(stream, step)
 

@@ -129,7 +129,7 @@ def test_partials_of_another_query():
     query = Aggregation(SCHEMA, ["user"], {"total": F.sum("n")})
     state = GroupState(query, "update")
     with pytest.raises(InvalidArgument, match="not partials of this query"):
-        state.process(pa.record_batch({"user": ["a"]}), partial=True)
+        state.process(partials=pa.record_batch({"user": ["a"]}))
 
 
 def test_a_refused_type_is_an_invalid_argument_and_a_value_error():

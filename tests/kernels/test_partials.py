@@ -80,7 +80,7 @@ def test_any_order_and_any_split(rows, data):
     partials = [partial_aggregate(QUERY, pa.RecordBatch.from_pylist(part, SCHEMA)) for part in parts]
     if data.draw(st.booleans()):
         partials = [merged(partials[: len(partials) // 2]), *partials[len(partials) // 2 :]]
-    result = GroupState(QUERY, "update").process(partials, partial=True).rows.to_pylist()
+    result = GroupState(QUERY, "update").process(partials=partials).rows.to_pylist()
     got = {row.pop("k"): row for row in result}
     groups = {row["k"] for row in rows}
     assert got.keys() == groups

@@ -86,7 +86,7 @@ def ours(table: pa.Table, how: str, split: bool, **aggs) -> dict:
     query = Aggregation(table.schema, ["k"], aggs)
     if split:
         partials = [partial_aggregate(query, batch) for batch in awkward(table)]
-        rows = GroupState(query, "update").process(partials, partial=True).rows
+        rows = GroupState(query, "update").process(partials=partials).rows
     elif how == "state":
         state = GroupState(query, "complete")
         rows = [state.process(batch).rows for batch in awkward(table)][-1]
@@ -287,7 +287,7 @@ def test_integer_sum_that_comes_back_into_range_is_exact():
         for values in ([LARGEST, LARGEST, 3], [-LARGEST], [-LARGEST, -5])
     ]
     for order in (partials, partials[::-1]):
-        assert GroupState(query, "update").process(order, partial=True).rows["r"][0].as_py() == -2
+        assert GroupState(query, "update").process(partials=order).rows["r"][0].as_py() == -2
 
 
 def test_overflow_is_noticed_in_the_batch_that_causes_it_even_if_nothing_comes_out():

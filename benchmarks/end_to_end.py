@@ -1,0 +1,234 @@
+"""Spark's own stateful operators against Millrace, end to end, over the same Parquet micro-batches in one run.
+
+    python benchmarks/end_to_end.py [--only TEXT] [--rows 2000000] [--keys 1000000] [--stores hdfs,rocksdb] …
+
+Every query reads the same files, one per micro-batch, and writes to the same kind of sink. A query's
+figure is the median time of its micro-batches after the first six, which warm up both sides; the ratio is
+Spark's median over ours. --repeat runs every query several times, the sides taking turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from millrace import spark_glue as mr
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+WARM_UP = 6
+STORES = {
+    "hdfs": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
+    "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+}
+START = 1_767_225_600_000_000  # 2026-01-01 in microseconds
+SECOND = 1_000_000
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One job in Spark's own words and in Millrace's, over generated micro-batches."""
+
+    name: str
+    mode: str
+    # Least ratio to reach, per state store.
+    targets: dict[str, float]
+    rows: int
+    # Files of one micro-batch, by input: batch number, rows, keys → table.
+    inputs: dict[str, Callable[[int, int, int], pa.Table]]
+    own: Callable[[dict[str, DataFrame]], DataFrame]
+    ours: Callable[[dict[str, DataFrame]], DataFrame]
+
+
+@dataclass
+class Run:
+    """What one query took."""
+
+    batches_ms: list[float] = field(default_factory=list)
+    rows_out: int = 0
+
+
+def events(batch: int, rows: int, keys: int) -> pa.Table:
+    """One minute of events: a key, a time and an amount."""
+    rng = np.random.default_rng(batch)
+    times = START + batch * 60 * SECOND + rng.integers(0, 60 * SECOND, rows)
+    return pa.table(
+        {
+            "k": rng.integers(0, keys, rows),
+            "ts": pa.array(times, pa.int64()).cast(pa.timestamp("us", "UTC")),
+            "v": rng.integers(0, 1000, rows),
+        }
+    )
+
+
+AGGS = {"n": mr.count(), "s": mr.sum("v"), "m": mr.max("v")}
+
+
+def own_aggs() -> list:
+    return [F.count(F.lit(1)).alias("n"), F.sum("v").alias("s"), F.max("v").alias("m")]
+
+
+WORKLOADS = (
+    Workload(
+        "aggregate, update",
+        "update",
+        {"hdfs": 2.0, "rocksdb": 5.0},
+        2_000_000,
+        {"events": events},
+        own=lambda f: f["events"].groupBy("k").agg(*own_aggs()),
+        ours=lambda f: mr.aggregate(f["events"], ["k"], AGGS, output_mode="update"),
+    ),
+    Workload(
+        "aggregate, 10-minute windows, append",
+        "append",
+        {"hdfs": 2.5},
+        2_000_000,
+        {"events": events},
+        own=lambda f: f["events"].withWatermark("ts", "1 minute")
+        .groupBy(F.window("ts", "10 minutes").alias("window"), "k").agg(*own_aggs()),
+        ours=lambda f: mr.aggregate(
+            f["events"], ["k"], AGGS,
+            window=mr.window("ts", "10 minutes"), watermark=("ts", "1 minute"), output_mode="append",
+        ),
+    ),
+)  # fmt: skip
+
+
+def write_inputs(workload: Workload, folder: Path, options: argparse.Namespace) -> dict[str, Path]:
+    """Generate a file per micro-batch and input."""
+    folders = {}
+    for name, generate in workload.inputs.items():
+        folders[name] = folder / name
+        folders[name].mkdir(parents=True)
+        for batch in range(WARM_UP + options.batches):
+            table = generate(batch, int(options.rows or workload.rows), options.keys)
+            path = folders[name] / f"{batch:05d}.parquet"
+            # Row groups are what Spark's tasks share out.
+            pq.write_table(table, path, row_group_size=max(1, -(-table.num_rows // 4)))
+            os.utime(path, (batch, batch))
+    return folders
+
+
+def run_query(
+    spark: SparkSession, workload: Workload, side: str, folders: dict[str, Path], options: argparse.Namespace
+) -> Run:
+    """Run one query over all files and time its micro-batches."""
+    frames = {}
+    for name, folder in folders.items():
+        schema = spark.read.parquet(str(folder)).schema
+        frames[name] = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
+    checkpoint = tempfile.mkdtemp(prefix="millrace-bench-")
+    query = (
+        getattr(workload, side)(frames)
+        .writeStream.format(options.sink)
+        .outputMode(workload.mode)
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start(**({"path": tempfile.mkdtemp(prefix="millrace-sink-")} if options.sink == "parquet" else {}))
+    )
+    query.awaitTermination()
+    progress = [p for p in query.recentProgress if p["numInputRows"] > 0]
+    shutil.rmtree(checkpoint, ignore_errors=True)
+    return Run([p["durationMs"]["triggerExecution"] for p in progress])
+
+
+def session(store: str, options: argparse.Namespace) -> SparkSession:
+    builder = SparkSession.builder.master(f"local[{options.cores}]").appName("millrace-bench")
+    settings = {
+        "spark.sql.shuffle.partitions": options.partitions or options.cores,
+        "spark.sql.streaming.stateStore.providerClass": STORES[store],
+        "spark.sql.streaming.numRecentProgressUpdates": 1000,
+        "spark.driver.memory": options.memory,
+        "spark.ui.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.log.level": "ERROR",
+    }
+    if options.daemon:
+        builder = mr.configure(builder)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def measure(workload: Workload, store: str, options: argparse.Namespace) -> dict[str, object]:
+    """Run both sides on one store, taking turns."""
+    spark = session(store, options)
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", STORES[store])
+    times: dict[str, list[float]] = {"own": [], "ours": []}
+    with tempfile.TemporaryDirectory(prefix="millrace-data-") as folder:
+        folders = write_inputs(workload, Path(folder), options)
+        for _ in range(options.repeat):
+            for side in times:
+                run = run_query(spark, workload, side, folders, options)
+                times[side] += run.batches_ms[WARM_UP : WARM_UP + options.batches]
+                if options.verbose:
+                    print(f"  {side}: {[round(ms) for ms in run.batches_ms]}", file=sys.stderr)
+    medians = {side: statistics.median(ms) for side, ms in times.items()}
+    rows = (options.rows or workload.rows) * len(workload.inputs)
+    return {
+        "workload": workload.name,
+        "store": store,
+        "rows": rows,
+        "ms": {side: {"min": min(ms), "median": medians[side], "max": max(ms)} for side, ms in times.items()},
+        "ratio": medians["own"] / medians["ours"],
+        "target": workload.targets.get(store),
+    }
+
+
+def report(row: dict) -> str:
+    own, ours = row["ms"]["own"], row["ms"]["ours"]
+    spread = lambda side: f"{side['median']:>7.0f} ({side['min']:.0f}–{side['max']:.0f})"  # noqa: E731
+    rate = lambda side: row["rows"] / side["median"] / 1000  # noqa: E731
+    target = row["target"]
+    verdict = "" if target is None else f"{target:>5.1f}  {'ok' if row['ratio'] >= target else 'MISSED'}"
+    return (
+        f"{row['workload']:<38} {row['store']:<8} {spread(own):>22} {spread(ours):>22} "
+        f"{rate(own):>7.2f} {rate(ours):>7.2f}  {row['ratio']:>6.2f}  {verdict}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", metavar="TEXT", help="only workloads whose name has this text")
+    parser.add_argument("--stores", default="hdfs,rocksdb", help="state stores, of hdfs and rocksdb (default both)")
+    parser.add_argument("--rows", type=int, help="rows of a micro-batch and input (default: the workload's own)")
+    parser.add_argument("--keys", type=int, default=1_000_000, help="different keys (default 1,000,000)")
+    parser.add_argument("--batches", type=int, default=6, help="timed micro-batches, after six more (default 6)")
+    parser.add_argument("--repeat", type=int, default=1, help="runs of each query, in turns (default 1)")
+    parser.add_argument("--cores", type=int, default=2, help="executor cores (default 2)")
+    parser.add_argument("--partitions", type=int, help="shuffle partitions (default: as many as cores)")
+    parser.add_argument("--sink", default="noop", choices=("noop", "parquet"), help="where results go (default noop)")
+    parser.add_argument("--memory", default="6g", help="memory of the JVM (default 6g)")
+    parser.add_argument("--no-daemon", dest="daemon", action="store_false", help="without mr.configure")
+    parser.add_argument("--all-targets", action="store_true", help="only stores that have a target")
+    parser.add_argument("--json", help="also write the figures to this file")
+    parser.add_argument("--verbose", action="store_true", help="also print every micro-batch's time")
+    options = parser.parse_args()
+    heading = "milliseconds a micro-batch: median (min–max)"
+    print(f"{heading:<47} {'Spark':>22} {'Millrace':>22} {'M rows/s':>15}   ratio  target")
+    rows = []
+    for workload in (w for w in WORKLOADS if options.only in w.name):
+        for store in options.stores.split(","):
+            started = time.perf_counter()
+            rows.append(measure(workload, store, options))
+            print(report(rows[-1]), f"  [{time.perf_counter() - started:.0f} s]" if options.verbose else "", flush=True)
+    if options.json:
+        Path(options.json).write_text(json.dumps(rows, indent=2))
+
+
+if __name__ == "__main__":
+    main()

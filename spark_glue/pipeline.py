@@ -1,0 +1,74 @@
+"""The plan that all operators share: encode → shuffle → step per bucket → decode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from .exchange import EVENT_TIME
+from .operator import Operator
+from .step import METRICS, BoundedStep, BucketStep, Decode, Encode
+from .watermarks import DELAY_KEY
+
+STATE = T.StructType([T.StructField("handle", T.BinaryType())])
+RESULT = T.StructType([T.StructField("blob", T.BinaryType()), *(T.StructField(name, T.LongType()) for name in METRICS)])
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How an operator is run: everything that does not change its results."""
+
+    state_backend: str
+    output_mode: str
+    # The delay of the watermark in milliseconds; None where there is none that matters.
+    delay_ms: int | None
+    timeout: str
+    late_is_current: bool
+
+
+def run_streaming(
+    inputs: Sequence[DataFrame], operator: Operator, settings: Settings, schema: T.StructType
+) -> DataFrame:
+    """Build the plan of a streaming query."""
+    parcels = _encoded(inputs, operator, settings.delay_ms)
+    step = BucketStep(operator, settings.state_backend, settings.delay_ms is not None, settings.late_is_current)
+    results = parcels.groupBy("bucket").applyInPandasWithState(
+        step, RESULT, STATE, settings.output_mode, settings.timeout
+    )
+    observed = results.observe(f"millrace:{operator.name}", *(F.sum(name).alias(name) for name in METRICS))
+    return _decoded(observed.where("blob is not null").select("blob"), schema)
+
+
+def run_bounded(inputs: Sequence[DataFrame], operator: Operator, schema: T.StructType) -> DataFrame:
+    """Build the plan of a batch query: the same encode, and all rows of a bucket at once."""
+    parcels = _encoded(inputs, operator, None).repartition(operator.buckets, "bucket")
+    return parcels.mapInArrow(BoundedStep(operator), schema)
+
+
+def _encoded(inputs: Sequence[DataFrame], operator: Operator, delay_ms: int | None) -> DataFrame:
+    frames = [frame.mapInArrow(Encode(operator, side), _parcel_schema(delay_ms)) for side, frame in enumerate(inputs)]
+    parcels = frames[0]
+    for frame in frames[1:]:
+        parcels = parcels.union(frame)
+    return parcels
+
+
+def _parcel_schema(delay_ms: int | None) -> T.StructType:
+    """Parcels as Spark sees them; the watermark's mark survives only in the schema that we declare."""
+    mark = {} if delay_ms is None else {DELAY_KEY: delay_ms}
+    return T.StructType(
+        [
+            T.StructField("bucket", T.IntegerType(), False),
+            T.StructField("kind", T.IntegerType(), False),
+            T.StructField("blob", T.BinaryType()),
+            T.StructField(EVENT_TIME, T.TimestampType(), False, mark),
+        ]
+    )
+
+
+def _decoded(blobs: DataFrame, schema: T.StructType) -> DataFrame:
+    return blobs.mapInArrow(Decode(), schema)

@@ -1,0 +1,148 @@
+"""The functions that run on executors: encode, the step of one bucket, decode.
+
+They are small classes rather than closures, so that what travels to the executors is plain data and a
+reader sees what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pyarrow as pa
+from pyspark import TaskContext
+
+from ..kernels.errors import MillraceError
+from ..kernels.metrics import Metrics
+from ..kernels.narrow import read_stream
+from .buckets import bucket_keys
+from .exchange import TICK, Parcel, pack, ticks, to_blobs
+from .operator import BucketState, Clock, Operator
+from .state_backend import backend_named
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.state import GroupState
+
+METRICS = tuple(f.name for f in fields(Metrics))
+RESULT_BLOBS = pa.schema([("blob", pa.binary()), *((name, pa.int64()) for name in METRICS)])
+
+
+@dataclass(frozen=True)
+class Encode:
+    """Rows of one input → wide rows. The first task adds a tick for every bucket."""
+
+    operator: Operator
+    side: int = 0
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return pack(self._parcels(batches))
+
+    def _parcels(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Parcel]:
+        buckets = bucket_keys(self.operator.buckets)
+        task = TaskContext.get()
+        if task is None or task.partitionId() == 0:
+            yield from ticks(buckets)
+        encoder = self.operator.encoder(self.side, buckets)
+        for batch in batches:
+            yield from encoder.feed(batch)
+        yield from encoder.finish()
+
+
+@dataclass(frozen=True)
+class BucketStep:
+    """One bucket's micro-batch: its parcels and its state in, result blobs and the next state out."""
+
+    operator: Operator
+    backend: str
+    has_watermark: bool
+    late_is_current: bool = False
+
+    def __call__(
+        self, key: tuple[Any, ...], frames: Iterable[pd.DataFrame], state: GroupState
+    ) -> Iterator[pd.DataFrame]:
+        try:
+            yield from self._run(frames, state)
+        except MillraceError as error:
+            raise type(error)(f"{self._place(key[0])}: {error}") from error
+
+    def _run(self, frames: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+        backend = backend_named(self.backend)
+        saved = backend.open(bytes(state.get[0])) if state.exists else None
+        bucket = self.operator.open(saved)
+        for rows in bucket.run(self._parcels(frames), self._clock(bucket, state)):
+            yield from (_result(blob) for blob in to_blobs(rows) if rows.num_rows)
+        state.update((backend.commit(bucket.to_bytes()),))
+        self._call_again(bucket, state)
+        yield _result(None, bucket.metrics)
+
+    def _parcels(self, frames: Iterable[pd.DataFrame]) -> list[Parcel]:
+        return [
+            Parcel(bucket, kind, read_stream(blob))
+            for frame in frames
+            for bucket, kind, blob in zip(frame["bucket"], frame["kind"], frame["blob"], strict=True)
+            if kind != TICK
+        ]
+
+    def _clock(self, bucket: BucketState, state: GroupState) -> Clock:
+        now = state.getCurrentProcessingTimeMs()
+        if not self.has_watermark:
+            return Clock(processing_time_ms=now)
+        current = state.getCurrentWatermarkMs()
+        # Before the first batch the watermark is 0, in Spark too.
+        late = current if self.late_is_current else bucket.watermark_ms or 0
+        return Clock(current, late, now)
+
+    def _call_again(self, bucket: BucketState, state: GroupState) -> None:
+        """Have Spark call the bucket when time moves on, even if no rows come."""
+        if self.has_watermark:
+            # Spark fires when the timeout lies below the watermark, and refuses 0.
+            state.setTimeoutTimestamp(max(state.getCurrentWatermarkMs(), 1))
+            return
+        due = bucket.next_timeout_ms()
+        if due is not None:
+            state.setTimeoutDuration(max(due - state.getCurrentProcessingTimeMs(), 1))
+
+    def _place(self, key: int) -> str:
+        return f"{self.operator.kind} {self.operator.name!r}, bucket {key}, batch {batch_number()}"
+
+
+def batch_number() -> str:
+    """Tell which micro-batch the task belongs to."""
+    task = TaskContext.get()
+    return (task.getLocalProperty("streaming.sql.batchId") if task else None) or "?"
+
+
+def _result(blob: pa.Buffer | None, metrics: Metrics | None = None) -> pd.DataFrame:
+    counts = {name: [0] for name in METRICS} if metrics is None else {k: [v] for k, v in metrics.as_dict().items()}
+    return pd.DataFrame({"blob": pd.Series([None if blob is None else blob.to_pybytes()], dtype=object), **counts})
+
+
+@dataclass(frozen=True)
+class BoundedStep:
+    """The parcels of some buckets of a batch frame → result blobs."""
+
+    operator: Operator
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        by_bucket: dict[int, list[Parcel]] = {}
+        for batch in batches:
+            for bucket, kind, blob in zip(*(batch.column(i).to_pylist() for i in range(3)), strict=True):
+                rows = None if kind == TICK else read_stream(blob)
+                by_bucket.setdefault(bucket, []).append(Parcel(bucket, kind, rows))
+        for bucket, parcels in by_bucket.items():
+            try:
+                yield from self.operator.run_bounded(parcels)
+            except MillraceError as error:
+                raise type(error)(f"{self.operator.kind} {self.operator.name!r}, bucket {bucket}: {error}") from error
+
+
+@dataclass(frozen=True)
+class Decode:
+    """Result blobs → result rows."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for blob in batch.column(0):
+                yield read_stream(blob.as_buffer())
