@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 
 import duckdb
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from millrace.kernels import ArithmeticOverflow, InvalidArgument, UnsupportedType
+from millrace.kernels.expression_types import cast_value
 from millrace.kernels.expressions import CompiledCondition, CompiledFilter, call, column, literal
 
 SIDE = pa.schema(
@@ -155,6 +156,24 @@ BEFORE, AFTER = datetime(1969, 12, 31, 23, 59, 59, 5), datetime(1970, 1, 1, 0, 0
 )  # fmt: skip
 def test_arithmetic_as_spark_has_it(expression, row):
     assert one(expression, row)
+
+
+def test_a_null_is_compared_with_a_null():
+    assert one(call("<=>", literal(None), literal(None)), {})
+    assert not one(call("=", literal(None), literal(None)), {})
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 38), st.lists(st.none() | st.integers(-(10**38) + 1, 10**38 - 1), max_size=5), st.integers(0, 38))
+def test_decimals_become_the_doubles_nearest_to_them(scale, units, digits):
+    """Python rounds correctly, as Java does."""
+    values = [None if n is None else Decimal(abs(n) % 10**digits * (1 if n > 0 else -1)) for n in units]
+    exact = Context(prec=50)
+    values = [None if v is None else v.scaleb(-scale, exact) for v in values]
+    array = pa.array(values, pa.decimal128(38, scale))
+    wanted = [None if v is None else float(v) for v in values]
+    assert cast_value(array, pa.float64()).to_pylist() == wanted
+    assert [cast_value(v, pa.float64()).as_py() for v in array] == wanted
 
 
 def test_what_is_settled_is_not_evaluated():
