@@ -10,13 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from .columns import plain_type
+from .columns import column_of, plain_type
 from .durations import MICROSECONDS
 from .errors import UnsupportedType
 
 MAX_DIGITS = 38
 DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 INTERVAL = pa.duration("us")
+EXACT_DOUBLE, EXACT_POWER = 2**53, 22
+LEAST = np.iinfo(np.int64).min
 
 
 def is_number(t: pa.DataType) -> bool:
@@ -51,7 +53,7 @@ def comparable_type(expression: object, types: Sequence[pa.DataType]) -> pa.Data
     # Narrow floats are compared as doubles, and every timestamp in microseconds.
     if pt.is_floating(common):
         return pa.float64()
-    return common
+    return pa.bool_() if pt.is_null(common) else common
 
 
 def _comparable_pair(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
@@ -91,7 +93,7 @@ def result_type(expression: Any, types: Sequence[pa.DataType]) -> tuple[list[pa.
     """Give the types that the operands of an arithmetic operator are cast to, and its result's."""
     operator = expression.operator
     accepted = "numbers, or timestamps and intervals where they can be added"
-    if operator == "negate":
+    if operator in ("negate", "abs"):
         if not is_number(types[0]) and not pt.is_duration(types[0]):
             raise refuse(expression, types, "a number or an interval")
         return [types[0]], types[0]
@@ -171,12 +173,32 @@ def cast_value(value: Any, target: pa.DataType) -> Any:
     if pt.is_timestamp(value.type) and is_number(target):
         micros = value.cast(pa.timestamp("us", value.type.tz)).cast(pa.int64())
         if pt.is_floating(target):
-            return pc.divide(micros.cast(pa.float64()), float(MICROSECONDS["second"]))
+            return pc.divide(micros.cast(pa.float64()), float(MICROSECONDS["second"])).cast(target)
         return _floor_seconds(micros).cast(target)
     if pt.is_floating(value.type) and pt.is_signed_integer(target):
         # Spark drops the fraction; what is left must fit.
         return pc.trunc(value).cast(target)
+    if pt.is_signed_integer(value.type) and pt.is_floating(target):
+        # Large ones are rounded, as in Spark; Arrow's safe cast refuses them.
+        return pc.cast(value, target, safe=False)
+    if pt.is_decimal128(value.type) and pt.is_floating(target):
+        return _nearest_doubles(value).cast(target)
     return value.cast(target)
+
+
+def _nearest_doubles(value: Any) -> Any:
+    """Turn decimals into the doubles nearest to them; Arrow's own cast is often off by a bit."""
+    if isinstance(value, pa.Scalar):
+        return pa.scalar(None if not value.is_valid else float(value.as_py()), pa.float64())
+    scale, words = value.type.scale, column_of(value).values
+    low, high = words[:, 0], words[:, 1]
+    # Two doubles that are exact have an exact quotient but for one rounding.
+    simple = (high == low >> 63) & (np.abs(low) <= EXACT_DOUBLE) & (low != LEAST) & (0 <= scale <= EXACT_POWER)
+    doubles = low / 10.0**scale
+    mask = value.is_null().to_numpy(zero_copy_only=False)
+    for row in np.flatnonzero(~simple & ~mask):
+        doubles[row] = float(value[int(row)].as_py())
+    return pa.array(doubles, mask=mask)
 
 
 def _floor_seconds(micros: Any) -> Any:

@@ -23,6 +23,7 @@ COMPARISONS = {
     "=": pc.equal, "<>": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal,
 }  # fmt: skip
 ARITHMETIC = ("+", "-", "*", "/", "%")
+SIGNS = ("negate", "abs")
 Value = Any  # an Arrow array or scalar
 
 
@@ -95,18 +96,18 @@ def literal(value: object, data_type: pa.DataType | None = None) -> Literal:
 def call(operator: str, *arguments: Expression, type: pa.DataType | None = None) -> Call:
     """Apply an operator.
 
-    Comparisons ``= <> < <= > >= <=>``, arithmetic ``+ - * / %`` and ``negate``, logic ``and or not``,
-    ``is null``, ``between`` (value, least, greatest), ``in`` (value, constants …) and ``cast``.
+    Comparisons ``= <> < <= > >= <=>``, arithmetic ``+ - * / %``, ``negate`` and ``abs``, logic
+    ``and or not``, ``is null``, ``between`` (value, least, greatest), ``in`` (value, choices …) and ``cast``.
 
     Examples
     --------
     >>> print(call(">", call("+", column("left", "a"), literal(1)), column("right", "b")))
     ((left.a + 1) > right.b)
     """
-    known = {*COMPARISONS, "<=>", *ARITHMETIC, "negate", "and", "or", "not", "is null", "between", "in", "cast"}
+    known = {*COMPARISONS, "<=>", *ARITHMETIC, *SIGNS, "and", "or", "not", "is null", "between", "in", "cast"}
     if operator not in known:
         raise InvalidArgument.of("operator", operator, ", ".join(sorted(known)))
-    wanted = {"negate": 1, "not": 1, "is null": 1, "cast": 1, "between": 3}.get(operator, 2)
+    wanted = {"negate": 1, "abs": 1, "not": 1, "is null": 1, "cast": 1, "between": 3}.get(operator, 2)
     if len(arguments) < wanted or (len(arguments) > wanted and operator not in ("and", "or", "in")):
         raise InvalidArgument(f"operator {operator}: got {len(arguments)} arguments, accepted are {wanted}")
     return Call(operator, arguments, type)
@@ -209,7 +210,7 @@ class Binder:
             return _boolean(lambda b: pc.is_null(arguments[0].evaluate(b)))
         if operator in ("and", "or", "not"):
             return _logic(expression, operator, arguments)
-        if operator in ARITHMETIC or operator == "negate":
+        if operator in ARITHMETIC or operator in SIGNS:
             return _arithmetic(expression, arguments, self.ansi)
         common = comparable_type(expression, types)
         values = [_comparable(a, common) for a in arguments]
@@ -244,14 +245,38 @@ def _logic(expression: Call, operator: str, arguments: Sequence[Bound]) -> Bound
     if operator == "not":
         return _boolean(lambda b: pc.invert(values[0](b)))
     combine = pc.and_kleene if operator == "and" else pc.or_kleene
+    settled = operator == "or"
 
     def evaluate(batches: dict[str, pa.RecordBatch]) -> Value:
         result = values[0](batches)
         for value in values[1:]:
-            result = combine(result, value(batches))
+            try:
+                other = value(batches)
+            except (pa.ArrowInvalid, ArithmeticOverflow):
+                if isinstance(result, pa.Scalar):
+                    if result.as_py() is settled:
+                        return result
+                    raise
+                other = _where_open(value, batches, result, settled)
+            result = combine(result, other)
         return result
 
     return _boolean(evaluate)
+
+
+def _where_open(
+    value: Callable[[dict[str, pa.RecordBatch]], Value],
+    batches: dict[str, pa.RecordBatch],
+    result: Value,
+    settled: bool,
+) -> Value:
+    """Evaluate an operand, which fails on some row, only where the ones before it leave the result open.
+
+    That is what Spark does with ``b = 0 OR a / b > 1``; doing so where nothing fails would cost time for nothing.
+    """
+    is_open = pc.invert(pc.fill_null(result if settled else pc.invert(result), False))
+    some = value({side: batch.filter(is_open) for side, batch in batches.items()})
+    return pc.replace_with_mask(result, is_open, some)
 
 
 def _cast(bound: Bound, target: pa.DataType) -> Callable[[dict[str, pa.RecordBatch]], Value]:
@@ -305,18 +330,23 @@ def _computation(operator: str, result: pa.DataType, ansi: bool) -> Callable[...
     checked = ansi or not pa.types.is_integer(result)
     if operator == "negate":
         return pc.negate_checked if checked else pc.negate
+    if operator == "abs":
+        compute = pc.abs_checked if checked else pc.abs
+        # Arrow has no magnitude of an interval, which is its microseconds'.
+        return (lambda a: compute(a.cast(pa.int64())).cast(result)) if pa.types.is_duration(result) else compute
     if operator == "/":
-        return lambda a, b: pc.divide(a, _divisor(b, ansi))
+        return lambda a, b: pc.divide(a, _divisor(a, b, ansi))
     if operator == "%":
-        return lambda a, b: _remainder(a, _divisor(b, ansi), result)
+        return lambda a, b: _remainder(a, _divisor(a, b, ansi), result)
     names = {"+": "add", "-": "subtract", "*": "multiply"}
     return getattr(pc, names[operator] + ("_checked" if checked else ""))
 
 
-def _divisor(value: Value, ansi: bool) -> Value:
-    """Refuse a zero divisor (ANSI) or turn it into null, which the quotient then is too."""
+def _divisor(dividend: Value, value: Value, ansi: bool) -> Value:
+    """Refuse a zero divisor (ANSI; not of a null) or turn it into null, which the quotient then is too."""
     zero = pc.equal(value, pa.scalar(0, value.type))
-    if ansi and (zero.as_py() if isinstance(zero, pa.Scalar) else pc.any(zero).as_py()):
+    wrong = pc.and_kleene(zero, pc.is_valid(dividend))
+    if ansi and (wrong.as_py() if isinstance(wrong, pa.Scalar) else pc.any(wrong).as_py()):
         raise ArithmeticOverflow("condition: division by zero (ansi=False gives null)")
     return pc.if_else(zero, pa.scalar(None, value.type), value)
 

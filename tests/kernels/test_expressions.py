@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 
 import duckdb
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from millrace.kernels import ArithmeticOverflow, InvalidArgument, UnsupportedType
+from millrace.kernels.expression_types import cast_value
 from millrace.kernels.expressions import CompiledCondition, CompiledFilter, call, column, literal
 
 SIDE = pa.schema(
@@ -58,7 +59,7 @@ def to_sql(e) -> str:
         return f"({parts[0]} between {parts[1]} and {parts[2]})"
     if e.operator == "in":
         return f"({parts[0]} in ({', '.join(parts[1:])}))"
-    prefixes = {"not": "not", "negate": "-"}
+    prefixes = {"not": "not", "negate": "-", "abs": "abs"}
     if e.operator in prefixes:
         return f"({prefixes[e.operator]} ({parts[0]}))"
     if e.operator == "is null":
@@ -73,7 +74,11 @@ def numbers(depth):
     if depth == 0:
         return leaves
     inner = numbers(depth - 1)
-    return leaves | st.builds(call, st.sampled_from("+-*"), inner, inner) | st.builds(call, st.just("negate"), leaves)
+    return (
+        leaves
+        | st.builds(call, st.sampled_from("+-*"), inner, inner)
+        | st.builds(call, st.sampled_from(["negate", "abs"]), leaves)
+    )
 
 
 def sided(name):
@@ -144,13 +149,50 @@ BEFORE, AFTER = datetime(1969, 12, 31, 23, 59, 59, 5), datetime(1970, 1, 1, 0, 0
         (call(">", left("ts"), left("day")), {"ts": datetime(2026, 1, 1, 1), "day": date(2026, 1, 1)}),
         (call("<", call("*", literal(timedelta(hours=1)), left("n")), literal(timedelta(days=1))), {"n": 23}),
         (call("=", left("x"), literal(math.nan)), {"x": math.nan}),
+        (call("=", call("abs", left("d")), literal(Decimal("1.50"))), {"d": Decimal("-1.50")}),
+        (call("<", call("abs", call("-", left("ts"), literal(AFTER))), literal(timedelta(seconds=9))), {"ts": BEFORE}),
+        (call("=", left("n"), literal(2.0**60)), {"n": 2**60 + 1}),
     ],
 )  # fmt: skip
 def test_arithmetic_as_spark_has_it(expression, row):
     assert one(expression, row)
 
 
+def test_a_null_is_compared_with_a_null():
+    assert one(call("<=>", literal(None), literal(None)), {})
+    assert not one(call("=", literal(None), literal(None)), {})
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 38), st.lists(st.none() | st.integers(-(10**38) + 1, 10**38 - 1), max_size=5), st.integers(0, 38))
+def test_decimals_become_the_doubles_nearest_to_them(scale, units, digits):
+    """Python rounds correctly, as Java does."""
+    values = [None if n is None else Decimal(abs(n) % 10**digits * (1 if n > 0 else -1)) for n in units]
+    exact = Context(prec=50)
+    values = [None if v is None else v.scaleb(-scale, exact) for v in values]
+    array = pa.array(values, pa.decimal128(38, scale))
+    wanted = [None if v is None else float(v) for v in values]
+    assert cast_value(array, pa.float64()).to_pylist() == wanted
+    assert [cast_value(v, pa.float64()).as_py() for v in array] == wanted
+
+
+def test_what_is_settled_is_not_evaluated():
+    """Spark divides only where the rest of the condition leaves the result open."""
+    batch = pa.RecordBatch.from_pylist([{"i": i, "b": b} for i, b in ((0, True), (2, False), (2, None))], SIDE)
+    many = call("<=", call("/", literal(4), left("i")), literal(2.0))
+    either = CompiledFilter(call("or", call("=", left("i"), literal(0)), many), "left", SIDE)
+    assert either.holds(batch).tolist() == [True, True, True]
+    both = CompiledFilter(call("and", call("<>", left("i"), literal(0)), many, left("b")), "left", SIDE)
+    assert both.holds(batch).tolist() == [False, False, False]
+    constant = CompiledFilter(call("or", literal(True), many), "left", SIDE)
+    assert constant.holds(batch).tolist() == [True, True, True]
+    for expression in (call("or", literal(False), many), call("or", left("b"), call("not", many), many)):
+        with pytest.raises(ArithmeticOverflow, match="division by zero"):
+            CompiledFilter(expression, "left", SIDE).holds(batch.set_column(5, "b", pa.array([False] * 3)))
+
+
 def test_division_by_zero_and_overflow():
+    assert one(call("is null", call("/", left("n"), left("i"))), {"i": 0})
     by_zero = call("is null", call("/", left("i"), literal(0)))
     with pytest.raises(ArithmeticOverflow, match="division by zero"):
         one(by_zero, {"i": 1})
