@@ -47,6 +47,7 @@ class JoinState:
     def __init__(self, join: Join) -> None:
         self.join = join
         self.sides = {side: JoinIndex(join.schemas[side], join.layout, ROW_SLOT) for side in SIDES}
+        self.watermark_ms: int | None = None
         self.metrics = Metrics()
         self._busy = False
 
@@ -112,6 +113,8 @@ class JoinState:
         self.metrics.allRemovalsTimeMs = milliseconds(updated, time.perf_counter())
         self.metrics.numTotalStateRows = len(self)
         self.metrics.stateMemory = self.nbytes
+        if watermark_ms is not None:
+            self.watermark_ms = watermark_ms
         self._busy = False
 
     # --- one side's new rows ---
@@ -307,7 +310,8 @@ class JoinState:
             raise InvalidArgument.of("state_format_version", 1, f"2 for a {self.join.how} join: 1 has no matched flags")
         started = time.perf_counter()
         bodies = [self._export(side, version) for side in SIDES]
-        data = dump_state(version, OPERATOR, self.join.describe(), {"buckets": buckets}, *bodies)
+        facts = {"watermark_ms": self.watermark_ms, "buckets": buckets}
+        data = dump_state(version, OPERATOR, self.join.describe(), facts, *bodies)
         self.metrics.commitTimeMs = milliseconds(started, time.perf_counter())
         return data
 
@@ -343,6 +347,7 @@ class JoinState:
             state._keep(side, pa.RecordBatch.from_arrays(values, schema=join.schemas[side]), matched)
         if saved.version == 1:
             state._find_matches()
+        state.watermark_ms = saved.header.get("watermark_ms")
         return state
 
     def _find_matches(self) -> None:

@@ -29,6 +29,7 @@ from ..kernels.user_aggregates import aggregator
 from ..kernels.windows import window
 from .aggregate import aggregate
 from .configure import configure
+from .join import join
 from .stateful import apply_in_pandas_with_state, stateful
 from .watch import watch
 
@@ -50,6 +51,7 @@ __all__ = [
     "count",
     "count_if",
     "first",
+    "join",
     "last",
     "max",
     "max_by",

@@ -64,4 +64,3 @@ class FrameConverter:
             return pa.Array.from_pandas(series, mask=series.isnull(), type=data_type)
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise MillraceError(f"{where}: output column {name!r} is not {data_type}: {error}") from error
-
