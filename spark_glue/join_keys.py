@@ -59,8 +59,8 @@ class Keys:
         common = common_type(left_type, right_type)
         if common is None or pt.is_nested(common):
             raise UnsupportedType(
-                f"on: {quote(whole)} compares {left_type} with {right_type}, accepted are types that Spark casts "
-                "to one another, and structs of them"
+                f"on: {quote(whole)} compares {left_type} with {right_type}, accepted are plain types that "
+                "Spark casts to one another, and structs of them"
             )
         if pt.is_duration(common):
             # The kernels have no keys of intervals; equal ones have the same text.

@@ -37,7 +37,9 @@ Literal(value=Decimal('0.50'), type=Decimal128Type(decimal128(2, 2))))
     if isinstance(node, exp.Literal):
         return literal(node.name, pa.string()) if node.is_string else _number(node.name)
     if isinstance(node, exp.Cast | exp.TryCast) and isinstance(node.this, exp.Literal):
-        return _cast(node.this, node.args["to"])
+        typed = _cast(node.this, node.args["to"])
+        if typed is not None:
+            return typed
     value = constant(node)
     if value is not None and value.is_interval:
         return literal(timedelta(microseconds=round(value.value)), pa.duration("us"))

@@ -185,12 +185,11 @@ class Residual:
 
     def _operands(self, operator: str, terms: Sequence[Term]) -> list[Term]:
         types = [term.type for term in terms]
+        if operator == "-" and all(map(_is_time, types)) and not all(map(pt.is_date32, types)):
+            return self._subtracted_times(terms)
         if any(map(pt.is_date32, types)) and not all(map(pt.is_date32, types)):
             # What a date and something else give is a date or a timestamp in the session's zone.
             raise Beyond
-        if operator == "-" and all(pt.is_timestamp(t) for t in types) and any(t.tz for t in types) and not self._utc:
-            # The difference is one of clock readings.
-            return [self._cast(term, pa.timestamp("us")) for term in terms]
         if sum(map(is_text, types)) == 1 and any(map(is_number, types)):
             common = common_type(*types)
             assert common is not None
@@ -198,6 +197,15 @@ class Residual:
         if any(map(pt.is_floating, types)) and any(map(pt.is_decimal, types)):
             return [self._cast(term, pa.float64()) for term in terms]
         return list(terms)
+
+    def _subtracted_times(self, terms: Sequence[Term]) -> list[Term]:
+        zones = [term.type.tz for term in terms if pt.is_timestamp(term.type) and term.type.tz is not None]
+        common = pa.timestamp("us", zones[0] if zones else None)
+        if not zones or self._utc:
+            return [self._cast(term, common) for term in terms]
+        # Spark subtracts what clocks in the session's zone show.
+        clocks = [t if t.type.equals(common) else Term(t.expression, t.type, cast_node(t.node, common)) for t in terms]
+        return [self._cast(term, pa.timestamp("us"), always=True) for term in clocks]
 
     def _negate(self, node: exp.Expr) -> Term:
         return self._arithmetic(node, "negate", self._part(node.this))
@@ -227,17 +235,18 @@ class Residual:
                 raise Beyond
             given = ", ".join(map(str, types))
             raise UnsupportedType(
-                f"on: {quote(node)} compares {given}, accepted are types that Spark casts to one another"
+                f"on: {quote(node)} compares {given}, accepted are plain types that Spark casts to one another"
             )
         return [self._cast(term, common) for term in terms]
 
-    def _cast(self, term: Term, target: pa.DataType) -> Term:
-        if term.type.equals(target) or pt.is_null(term.type):
+    def _cast(self, term: Term, target: pa.DataType, always: bool = False) -> Term:
+        if (term.type.equals(target) and not always) or pt.is_null(term.type):
             return term
         expression = term.expression
-        if pt.is_floating(target) and isinstance(expression, Literal) and pt.is_decimal(term.type):
-            return Term(literal(float(str(expression.value)), target), target, term.node)
-        if kernel_casts(term.type, target, safe=True):
+        if isinstance(expression, Literal) and is_number(term.type) and is_number(target) and not always:
+            value = float(str(expression.value)) if pt.is_floating(target) else expression.value
+            return Term(literal(value, target), target, term.node)
+        if kernel_casts(term.type, target, safe=True) and not always:
             return Term(call("cast", expression, type=target), target, term.node)
         if self._whole:
             raise Beyond
@@ -246,6 +255,10 @@ class Residual:
         cast = cast_node(term.node, target)
         side = self._columns.side_of(cast)
         return Term(column(side.side, side.named(cast, target, self._guards[side.side])), target, cast)
+
+
+def _is_time(data_type: pa.DataType) -> bool:
+    return pt.is_timestamp(data_type) or pt.is_date32(data_type)
 
 
 def _true_or_false(node: exp.Expr, operator: str, terms: Sequence[Term]) -> Term:

@@ -1,0 +1,8 @@
+"""These tests start no JVM, but the package they import needs PySpark to be installed."""
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+collect_ignore_glob = ["test_*.py"] if find_spec("pyspark") is None else []
+sys.path.insert(0, str(Path(__file__).parent))
