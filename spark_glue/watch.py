@@ -77,7 +77,6 @@ def operator_rows(glance: Glance) -> list[OperatorRow]:
     progress = glance.progress
     if progress is None:
         return [OperatorRow(glance.name, glance.status)]
-    rows_in, rate = _value(progress, "numInputRows"), _value(progress, "processedRowsPerSecond")
     watermark = _value(_value(progress, "eventTime"), "watermark")
     return [
         OperatorRow(
@@ -85,8 +84,7 @@ def operator_rows(glance: Glance) -> list[OperatorRow]:
             status=glance.status,
             operator=operator,
             batch=_value(progress, "batchId"),
-            # Batches without rows, which only move the watermark on, have no speed.
-            rows_per_second=rate if rows_in else None,
+            rows_per_second=_rows_per_second(progress),
             watermark=None if watermark is None else str(watermark),
             state_rows=_metric(metrics, "numTotalStateRows"),
             updated=_metric(metrics, "numUpdatedStateRows"),
@@ -105,9 +103,31 @@ def operator_rows(glance: Glance) -> list[OperatorRow]:
 def _stateful(progress: Any) -> list[tuple[str, Any]]:
     """The stateful operators of a batch and their metrics."""
     observed = dict(_value(progress, "observedMetrics") or {})
-    ours = [(name.removeprefix(PREFIX), row) for name, row in sorted(observed.items()) if name.startswith(PREFIX)]
+    ours = [
+        (name.removeprefix(PREFIX), _unfolded(row)) for name, row in sorted(observed.items()) if name.startswith(PREFIX)
+    ]
     own = [(_value(o, "operatorName") or NOTHING, o) for o in _value(progress, "stateOperators") or []]
     return ours or own or [(NOTHING, {})]
+
+
+def _unfolded(row: Any) -> Any:
+    """Spark Connect gives an observed row as its values and its schema."""
+    values, schema = _value(row, "values"), _value(row, "schema")
+    if isinstance(values, list | tuple) and isinstance(schema, Mapping):
+        return {f["name"]: value for f, value in zip(schema["fields"], values, strict=True)}
+    return row
+
+
+def _rows_per_second(progress: Any) -> float | None:
+    """The rows of all sources by the time of the whole batch; those without rows, which move the watermark, have none.
+
+    Spark has both numbers ready, but not on Connect.
+    """
+    rows = _value(progress, "numInputRows")
+    if rows is None:
+        rows = sum(_value(source, "numInputRows") or 0 for source in _value(progress, "sources") or [])
+    milliseconds = _value(_value(progress, "durationMs"), WHOLE_BATCH)
+    return rows / milliseconds * 1000 if rows and milliseconds else None
 
 
 def _metric(metrics: Any, name: str) -> int | None:

@@ -36,7 +36,6 @@ METRICS = {
 PROGRESS = {
     "batchId": 4,
     "numInputRows": 500_000,
-    "processedRowsPerSecond": 512_345.6,
     "eventTime": {"watermark": "2026-01-01T00:05:00.000Z"},
     "durationMs": {"triggerExecution": 976, "addBatch": 900, "queryPlanning": 40, "walCommit": 20, "getBatch": 0},
     "observedMetrics": {"millrace:totals": METRICS, "mine": {"n": 1}},
@@ -73,10 +72,20 @@ class Query:
     "progress",
     [
         PROGRESS,
+        {
+            **PROGRESS,
+            "numInputRows": None,
+            "sources": [{"numInputRows": 300_000}, {"numInputRows": 200_000}, {}],
+            "observedMetrics": {
+                "millrace:totals": Row("values", "schema")(
+                    list(METRICS.values()), {"fields": [{"name": name} for name in METRICS]}
+                )
+            },
+        },
         {**PROGRESS, "observedMetrics": {"millrace:totals": Row(**METRICS)}},
         SimpleNamespace(**{**PROGRESS, "observedMetrics": {"millrace:totals": SimpleNamespace(**METRICS)}}),
     ],
-    ids=["dict", "row", "attributes"],
+    ids=["dict", "connect", "row", "attributes"],
 )
 def test_one_operator(progress):
     (row,) = operator_rows(Glance("clicks", progress=progress))
@@ -98,9 +107,9 @@ def test_spark_operators_where_there_are_none_of_ours():
 
 def test_a_query_without_state_without_batches_or_without_rows():
     assert operator_rows(Glance("new"))[0].batch is None
-    (row,) = operator_rows(Glance("flat", progress={"batchId": 0, "processedRowsPerSecond": None}))
+    (row,) = operator_rows(Glance("flat", progress={"batchId": 0}))
     assert (row.batch, row.rows_per_second, row.state_rows) == (0, None, None)
-    (row,) = operator_rows(Glance("idle", progress={**PROGRESS, "numInputRows": 0, "processedRowsPerSecond": 0.0}))
+    (row,) = operator_rows(Glance("idle", progress={**PROGRESS, "numInputRows": 0}))
     assert row.rows_per_second is None
     # An aggregate over no rows at all is null.
     nulls = {"observedMetrics": {"millrace:totals": Row(**dict.fromkeys(METRICS))}}
