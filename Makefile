@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test lint bench soak clean clean-cache java
 
-demo: $(VENV)/.demo
+demo: $(VENV)/.demo java
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.test java
@@ -38,6 +38,7 @@ $(VENV)/.%: $(VENV)/pyvenv.cfg pyproject.toml setup.cfg
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".$(EXTRA)"
 	@touch $@
 
+$(VENV)/.demo: EXTRA := [spark]
 $(VENV)/.test: EXTRA := [test]
 $(VENV)/.lint: EXTRA := [lint]
 $(VENV)/.bench: EXTRA := [bench]

@@ -2,8 +2,11 @@
 
 import doctest
 import importlib
+import os
 import pkgutil
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import millrace.kernels
@@ -35,5 +38,13 @@ def test_code_blocks(block, capsys, tmp_path):
     # In a file, since functions that are compiled must have a source.
     path = tmp_path / "example.py"
     path.write_text(block)
-    exec(compile(block, str(path), "exec"), {})
-    assert capsys.readouterr().out.splitlines() == re.findall(r"^# prints: (.*)$", block, re.MULTILINE)
+    if "import SparkSession" in block:
+        # In a process of its own: it starts and stops a session.
+        env = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+        run = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, env=env, cwd=tmp_path)
+        assert run.returncode == 0, run.stderr
+        printed = run.stdout
+    else:
+        exec(compile(block, str(path), "exec"), {})
+        printed = capsys.readouterr().out
+    assert printed.splitlines() == re.findall(r"^# prints: (.*)$", block, re.MULTILINE)
