@@ -88,6 +88,55 @@ def own_aggs() -> list:
     return [F.count(F.lit(1)).alias("n"), F.sum("v").alias("s"), F.max("v").alias("m")]
 
 
+def impressions(batch: int, rows: int, keys: int) -> pa.Table:
+    """One minute of impressions, each of an ad of its own."""
+    rng = np.random.default_rng(batch)
+    times = START + batch * 60 * SECOND + rng.integers(0, 60 * SECOND, rows)
+    return pa.table(
+        {
+            "ad": batch * rows + np.arange(rows),
+            "shown": pa.array(times, pa.int64()).cast(pa.timestamp("us", "UTC")),
+            "cost": rng.random(rows),
+        }
+    )
+
+
+def clicks(batch: int, rows: int, keys: int) -> pa.Table:
+    """As many clicks, up to half a minute after the impressions that they belong to; two thirds match."""
+    shown = impressions(batch, rows, keys)
+    rng = np.random.default_rng(1_000_000 + batch)
+    clicked = rng.integers(0, rows, rows)
+    times = shown["shown"].cast(pa.int64()).to_numpy()[clicked] + rng.integers(0, 30 * SECOND, rows)
+    return pa.table(
+        {
+            "click_ad": shown["ad"].to_numpy()[clicked],
+            "clicked": pa.array(times, pa.int64()).cast(pa.timestamp("us", "UTC")),
+            "user": rng.integers(0, 100_000, rows),
+        }
+    )
+
+
+MATCH = "ad = click_ad AND clicked BETWEEN shown AND shown + interval 20 seconds"
+
+
+def join_workloads() -> Iterator[Workload]:
+    """Impressions and clicks; half of the rows of a micro-batch each."""
+    for how in ("inner", "left_outer"):
+
+        def own(frames: dict[str, DataFrame], how: str = how) -> DataFrame:
+            left = frames["impressions"].withWatermark("shown", "10 seconds")
+            return left.join(frames["clicks"].withWatermark("clicked", "10 seconds"), F.expr(MATCH), how)
+
+        def ours(frames: dict[str, DataFrame], how: str = how) -> DataFrame:
+            watermarks = (("shown", "10 seconds"), ("clicked", "10 seconds"))
+            return mr.join(frames["impressions"], frames["clicks"], MATCH, how, watermarks=watermarks)
+
+        yield Workload(
+            f"join, {how}", "append", {"hdfs": 5.0, "rocksdb": 20.0}, 250_000, 1,
+            {"impressions": impressions, "clicks": clicks}, own, ours,
+        )  # fmt: skip
+
+
 def own_counter(key, pdfs, state):
     n = state.get[0] if state.exists else 0
     for pdf in pdfs:
@@ -177,6 +226,7 @@ WORKLOADS = (
             window=mr.window("ts", "10 minutes"), watermark=("ts", "1 minute"), output_mode="append",
         ),
     ),
+    *join_workloads(),
     *stateful_workloads(),
 )  # fmt: skip
 
