@@ -349,7 +349,7 @@ def watch(*queries: Any, seconds: float | None = None, every: float = 1.0) -> No
         return
     from rich.live import Live
 
-    with Live(auto_refresh=False, vertical_overflow="visible") as live:
+    with Live(auto_refresh=False) as live:
         _look(queries, seconds, every, lambda glances: live.update(live_table(glances), refresh=True))
 
 
