@@ -130,7 +130,10 @@ def _checked_query(
             _require_usable(f"aggs[{output!r}]", columns, frame.schema)
     if not isinstance(keys, str) and isinstance(keys, Iterable):
         keys = list(keys)
-        _require_usable("keys", [key for key in keys if isinstance(key, str)], frame.schema)
+        for key in keys:
+            if not isinstance(key, str):
+                raise InvalidArgument.of("keys", keys, "names of columns; give an expression a name with withColumn")
+        _require_usable("keys", keys, frame.schema)
     if isinstance(window, Window):
         _require_usable("window", [window.column], frame.schema)
     ansi = session_setting(frame, "spark.sql.ansi.enabled") == "true"
