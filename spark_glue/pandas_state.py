@@ -179,7 +179,7 @@ class PandasState:
             part = frame.iloc[first:end]
             # At a tenth of what `reset_index` costs; nobody else reads these rows, so writing to them is no mistake.
             part.index = pd.RangeIndex(end - first)
-            part._is_copy = None  # type: ignore[attr-defined]
+            part._is_copy = None
             yield from self._call(group, key, part, state, clock, timed_out=False)
 
     def _groups_of(self, keys: Sequence[Column], rows: int) -> np.ndarray:
