@@ -62,6 +62,13 @@ class JoinPlan:
         what else must hold of a pair of rows.
     notes
         for each range of times that limits nothing, a sentence that says so and why: the user should know.
+
+    Examples
+    --------
+    >>> info = SideInfo(pa.schema({"k": pa.int64(), "v": pa.int64()}))
+    >>> plan = analyse("left.k = right.k AND left.v > 1 AND left.v < right.v", info, info, "inner")
+    >>> plan.keys, plan.left_columns, plan.left_filter, str(plan.residual)
+    ((('k', 'k'),), (('__millrace_0', '(`v` > 1)'),), '__millrace_0', '(left.v < right.v)')
     """
 
     how: str

@@ -243,9 +243,8 @@ class Residual:
         if (term.type.equals(target) and not always) or pt.is_null(term.type):
             return term
         expression = term.expression
-        if isinstance(expression, Literal) and is_number(term.type) and is_number(target) and not always:
-            value = float(str(expression.value)) if pt.is_floating(target) else expression.value
-            return Term(literal(value, target), target, term.node)
+        if isinstance(expression, Literal) and is_number(term.type) and pt.is_floating(target):
+            return Term(literal(float(str(expression.value)), target), target, term.node)
         if kernel_casts(term.type, target, safe=True) and not always:
             return Term(call("cast", expression, type=target), target, term.node)
         if self._whole:

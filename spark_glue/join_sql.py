@@ -27,6 +27,8 @@ COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ
 
 class _Parser(SparkParser):
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    # ARRAY[…] is no constructor in Spark; taken for one, array(a, b)[0] would lose a and b.
+    ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {}
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {k: v for k, v in SparkParser.FUNCTION_PARSERS.items() if k in _SYNTAX}
     NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         k: v for k, v in SparkParser.NO_PAREN_FUNCTION_PARSERS.items() if k in ("CASE", "ANY")
@@ -187,14 +189,3 @@ def sides_of(node: exp.Expr) -> set[str]:
     {'left'}
     """
     return {side for side, _ in columns_of(node)}
-
-
-def unwrapped(node: exp.Expr) -> exp.Expr:
-    """Take parentheses off.
-
-    Examples
-    --------
-    >>> quote(unwrapped(parse("((a))")))
-    'a'
-    """
-    return node.unnest()

@@ -141,7 +141,7 @@ CONDITIONS = [
     "a.k = c.k AND a.t - c.day > INTERVAL 3 HOURS",
     "a.k = c.k AND a.t NOT BETWEEN c.t - INTERVAL 1 HOUR AND c.t + INTERVAL '1 00:00:05' DAY TO SECOND",
     "a.k = c.k AND abs(a.t - c.t) < INTERVAL 5 SECONDS",
-    "a.k = c.k AND dateadd(HOUR, 2, a.t) > c.t AND exists(a.tags, v -> v > a.k) AND a.tags[0] <= c.n",
+    "a.k = c.k AND dateadd(HOUR, 2, a.t) > c.t AND exists(a.tags, v -> v > a.k) AND array(a.k, 1)[0] <= c.n",
     "a.k = c.k AND a.w.p IN (c.w.p, c.n) AND NOT (a.flag <=> c.flag)",
     "(a.k = c.k AND a.n > 1) OR (a.k = c.k AND c.n IS NULL)",
 ]

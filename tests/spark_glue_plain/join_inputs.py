@@ -25,6 +25,7 @@ RIGHT = pa.schema(
 )  # fmt: skip
 STARTS = {
     "lower": pa.string(), "TRIM": pa.string(), "length": pa.int32(), "date_trunc": TIME, "element_at": pa.int32(),
+    "array": pa.int32(),
     "`k` + 1": pa.int32(), "`lt` + INTERVAL": TIME, "`lt` + make_dt_interval": TIME, "unix_timestamp": pa.int64(),
     "`rt` - INTERVAL": TIME, "explode": pa.int32(),
 }  # fmt: skip
