@@ -1,9 +1,9 @@
-# make demo · make test · make lint · make bench · make soak · make clean-cache · make clean
+# make demo · make test · make lint · make bench · make bench-spark · make soak · make clean-cache · make clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench soak clean clean-cache java
+.PHONY: demo test lint bench bench-spark soak clean clean-cache java
 
 demo: $(VENV)/.demo java
 	$(BIN)/python examples/demo.py
@@ -21,6 +21,9 @@ bench: $(VENV)/.bench
 	$(BIN)/asv run --python=same --quick --show-stderr
 	$(BIN)/python benchmarks/ratios.py
 	$(BIN)/python benchmarks/join_ratios.py
+
+bench-spark: $(VENV)/.bench java
+	$(BIN)/python benchmarks/end_to_end.py --targets --chart benchmarks/end_to_end.png $(BENCH)
 
 soak: $(VENV)/.test
 	$(BIN)/python -m pytest tests/soak --override-ini testpaths=tests/soak

@@ -324,6 +324,28 @@ def report(row: dict) -> str:
     )
 
 
+def draw(rows: list[dict], path: str) -> None:
+    """Draw the ratios as bars, with a mark where each should reach."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(9, 1.2 + 0.45 * len(rows)), layout="constrained")
+    names = [f"{row['workload']}, {row['store']}" for row in rows]
+    bars = axes.barh(names, [row["ratio"] for row in rows], color="#3b6ea5")
+    axes.bar_label(bars, [f"{row['ratio']:.1f}×" for row in rows], padding=4)
+    for i, row in enumerate(rows):
+        if row["target"] is not None:
+            axes.plot([row["target"]] * 2, [i - 0.4, i + 0.4], color="#c0392b", linewidth=2)
+    axes.axvline(1, color="grey", linewidth=0.8)
+    axes.set_xscale("log")
+    axes.set_xlabel("time of Spark's own operator ÷ time of Millrace (red: to reach)")
+    axes.invert_yaxis()
+    axes.margins(x=0.12)
+    figure.savefig(path, dpi=120)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", metavar="TEXT", help="only workloads whose name has this text")
@@ -339,6 +361,7 @@ def main() -> None:
     parser.add_argument("--no-daemon", dest="daemon", action="store_false", help="without mr.configure")
     parser.add_argument("--targets", action="store_true", help="only workloads and stores that have a target")
     parser.add_argument("--json", help="also write the figures to this file")
+    parser.add_argument("--chart", metavar="FILE", help="also draw the ratios, as a PNG")
     parser.add_argument("--verbose", action="store_true", help="also print every micro-batch's time")
     options = parser.parse_args()
     heading = "milliseconds a micro-batch: median (min–max)"
@@ -353,6 +376,8 @@ def main() -> None:
             print(report(rows[-1]), f"  [{time.perf_counter() - started:.0f} s]" if options.verbose else "", flush=True)
     if options.json:
         Path(options.json).write_text(json.dumps(rows, indent=2))
+    if options.chart and rows:
+        draw(rows, options.chart)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,91 @@
+"""The same query on RocksDB, on a cluster of two executors and through Spark Connect, each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+QUERY = """
+import os, sys, tempfile
+import pyarrow as pa, pyarrow.parquet as pq
+from pyspark.sql import SparkSession, functions as F
+from millrace import spark_glue as mr
+
+def session(builder, settings):
+    defaults = {"spark.sql.shuffle.partitions": "4", "spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC",
+                "spark.log.level": "ERROR"}
+    builder = mr.configure(builder)
+    for key, value in {**defaults, **settings}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+def stream(spark, folder, columns):
+    return spark.readStream.schema(columns).option("maxFilesPerTrigger", 1).parquet(folder)
+
+def write(folder, number, **columns):
+    path = f"{folder}/{number}.parquet"
+    times = {k: v.cast(pa.timestamp("us", "UTC")) if k.endswith("t") else v for k, v in columns.items()}
+    pq.write_table(pa.table(times), path)
+    os.utime(path, (number, number))
+
+def table(spark, frame, name, checkpoint):
+    writer = frame.writeStream.format("parquet").option("path", f"{checkpoint}-out").trigger(availableNow=True)
+    writer.option("checkpointLocation", checkpoint).start().awaitTermination()
+    rows = spark.read.schema(frame.schema).parquet(f"{checkpoint}-out").collect()
+    return sorted(map(str, rows))
+
+def run(spark):
+    folder, work = tempfile.mkdtemp(), tempfile.mkdtemp()
+    events = stream(spark, folder, "k long, t timestamp, v long")
+    marked = events.withWatermark("t", "5 seconds")
+    window = F.window("t", "10 seconds").alias("window")
+    own = marked.groupBy(window, "k").agg(F.count(F.lit(1)).alias("n"), F.sum("v").alias("s"))
+    ours = mr.aggregate(marked, ["k"], {"n": mr.count(), "s": mr.sum("v")}, window=mr.window("t", "10 seconds"))
+    left, right = (marked.select(*(F.col(c).alias(p + c) for c in "ktv")) for p in "ab")
+    on = "ak = bk AND bt BETWEEN at AND at + interval 3 seconds"
+    joins = left.join(right, F.expr(on), "left_outer"), mr.join(left, right, on, "left_outer")
+    for half in range(2):
+        # The second half goes on from the checkpoint of the first.
+        for batch in range(3 * half, 3 * half + 3):
+            seconds = [(batch * 9 + i * 7) % 60 * 1_000_000 for i in range(40)]
+            write(folder, batch, k=pa.array([i % 5 for i in range(40)]), t=pa.array(seconds), v=pa.array(range(40)))
+        for name, (theirs, mine) in {"agg": (own, ours), "join": joins}.items():
+            wanted = table(spark, theirs, name, f"{work}/own-{name}")
+            got = table(spark, mine, name, f"{work}/ours-{name}")
+            assert got == wanted, (name, got, wanted)
+            assert half == 0 or len(got) > 5
+    print("SAME")
+"""
+
+
+def execute(script: str) -> None:
+    env = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    text = QUERY + textwrap.dedent(script)
+    run = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=env, timeout=400)
+    assert run.returncode == 0 and run.stdout.endswith("SAME\n"), run.stderr[-4000:]
+
+
+def test_rocksdb_with_changelog_checkpoints():
+    execute("""
+        store = "spark.sql.streaming.stateStore."
+        run(session(SparkSession.builder.master("local[2]"), {
+            store + "providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+            store + "rocksdb.changelogCheckpointing.enabled": "true",
+        }))
+    """)
+
+
+def test_a_cluster_of_two_executors():
+    execute("""run(session(SparkSession.builder.master("local-cluster[2,1,2048]"), {"spark.executor.memory": "1g"}))""")
+
+
+def test_spark_connect():
+    pytest.importorskip("grpc")
+    execute("""
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+        run(session(SparkSession.builder.remote("local[2]"), {}))
+    """)
