@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ..kernels.errors import InvalidArgument
+from ..kernels.expressions import COMPARISONS, Call, ColumnOf, Expression
 from ..kernels.join_query import Join
 from ..kernels.time_bounds import SIDES
 from .aggregate import quoted
@@ -81,10 +82,7 @@ def join(
         kept += [len(plan.left_schema) + i for i in range(sizes[1])]
     operator = JoinOperator(options.name, options.buckets, plan, ansi, options.state_format_version, tuple(kept))
     bound = operator.join  # refuses what the kernel cannot do
-    inputs = [
-        frame.select(*(F.col(quoted(c)) for c in frame.columns), *(F.expr(sql).alias(n) for n, sql in extra))
-        for frame, extra in zip(frames, (plan.left_columns, plan.right_columns), strict=True)
-    ]
+    inputs = [_input(side, frame, plan, bound) for side, frame in zip(SIDES, frames, strict=True)]
     fields = list(_output_fields(plan, left, right))
     schema = T.StructType(
         [T.StructField(c, f.dataType, f.nullable) for c, f in zip(output_names(len(fields)), fields, strict=True)]
@@ -139,6 +137,48 @@ def _plan(on: str | Sequence[str], named: Sequence[DataFrame], frames: Sequence[
         infos.append(SideInfo(schema, aliases_of(original), known[0] if known else None, _typist(frame)))
     zone = str(named[0].sparkSession.conf.get("spark.sql.session.timeZone"))
     return analyse(on, infos[0], infos[1], how, time_zone=zone)
+
+
+def _input(side: str, frame: DataFrame, plan: JoinPlan, bound: Join) -> DataFrame:
+    """Columns of one side as they travel, without the rows that can neither match nor come out.
+
+    Spark's optimiser filters those away too, and moves the filters below the watermark: what they leave out
+    does not move it. As filters of the frame they are moved there here as well.
+    """
+    extra = plan.left_columns if side == "left" else plan.right_columns
+    rows = frame.select(*(F.col(quoted(c)) for c in frame.columns), *(F.expr(sql).alias(name) for name, sql in extra))
+    if bound.is_outer(side):
+        return rows
+    for position, name in enumerate(bound.key_names(side)):
+        if position not in bound.null_safe:
+            rows = rows.where(F.col(quoted(name)).isNotNull())
+    for name in sorted(never_null(plan.residual, side)):
+        rows = rows.where(F.col(quoted(name)).isNotNull())
+    passing = plan.left_filter if side == "left" else plan.right_filter
+    return rows if passing is None else rows.where(F.col(quoted(passing)))
+
+
+def never_null(condition: Expression | None, side: str) -> set[str]:
+    """Columns of a side without which a condition cannot be true.
+
+    Examples
+    --------
+    >>> from millrace.kernels.expressions import call, column
+    >>> a, b = column("left", "a"), column("right", "b")
+    >>> never_null(call("and", call("<", a, b), call("is null", column("left", "c"))), "left")
+    {'a'}
+    """
+    if isinstance(condition, ColumnOf):
+        return {condition.name} if condition.side == side else set()
+    if not isinstance(condition, Call) or condition.operator in ("or", "is null", "<=>", "in"):
+        return set()
+    if condition.operator == "not" and not _is_comparison(condition.arguments[0]):
+        return set()
+    return set().union(*(never_null(argument, side) for argument in condition.arguments))
+
+
+def _is_comparison(expression: Expression) -> bool:
+    return isinstance(expression, Call) and expression.operator in COMPARISONS
 
 
 def _typist(frame: DataFrame) -> Callable[[str], pa.DataType]:
