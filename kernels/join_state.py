@@ -342,6 +342,9 @@ class JoinState:
             require_schema(body, _side_schema(join, side, saved.version))
             values = body.columns[1 : 1 + len(join.schemas[side])]
             matched = np.zeros(body.num_rows, np.bool_)
+            # Every key has one row of number 0, so this is how many keys there will be.
+            expected = int(np.count_nonzero(body.column(0).to_numpy() == 0))
+            state.sides[side] = JoinIndex(join.schemas[side], join.layout, ROW_SLOT, expected)
             if saved.version > 1:
                 matched = column_of(body.column("matched")).values.astype(np.bool_)
             state._keep(side, pa.RecordBatch.from_arrays(values, schema=join.schemas[side]), matched)

@@ -14,7 +14,7 @@ from .operator import Operator
 from .step import METRICS, BoundedStep, BucketStep, Decode, Encode
 from .watermarks import DELAY_KEY
 
-STATE = T.StructType([T.StructField("handle", T.BinaryType())])
+STATE = T.StructType([T.StructField("handle", T.StringType())])
 RESULT = T.StructType([T.StructField("blob", T.BinaryType()), *(T.StructField(name, T.LongType()) for name in METRICS)])
 
 

@@ -72,7 +72,7 @@ class BucketStep:
 
     def _run(self, number: int, frames: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         backend = backend_named(self.backend)
-        saved = backend.open(bytes(state.get[0])) if state.exists else None
+        saved = backend.open(state.get[0]) if state.exists else None
         bucket = self.operator.open(number, saved)
         for rows in bucket.run(self._parcels(frames), self._clock(bucket, state)):
             yield from (_result(blob) for blob in to_blobs(rows) if rows.num_rows)
