@@ -133,7 +133,9 @@ class CompiledCondition:
     """
 
     def __init__(self, expression: Expression, left: pa.Schema, right: pa.Schema, ansi: bool = True) -> None:
-        self._bound = Binder({"left": left, "right": right}, ansi).condition(expression)
+        binder = Binder({"left": left, "right": right}, ansi)
+        self._bound = binder.condition(expression)
+        self.reads = binder.reads
 
     def holds(self, left: pa.RecordBatch, right: pa.RecordBatch) -> np.ndarray:
         """Tell for each position whether the pair of rows there satisfies the condition."""
@@ -175,6 +177,8 @@ class Binder:
     def __init__(self, schemas: dict[str, pa.Schema], ansi: bool) -> None:
         self.schemas = schemas
         self.ansi = ansi
+        # Columns that the expressions bound so far look at, by side.
+        self.reads: dict[str, set[str]] = {side: set() for side in schemas}
 
     def condition(self, expression: Expression) -> Bound:
         """Bind an expression that must be true or false."""
@@ -199,6 +203,7 @@ class Binder:
             raise InvalidArgument(f"condition: {expression} is of the {side} side, accepted are {list(self.schemas)}")
         if name not in self.schemas[side].names:
             raise InvalidArgument.unknown_column(f"condition ({side})", name, self.schemas[side].names)
+        self.reads[side].add(name)
         return Bound(self.schemas[side].field(name).type, lambda batches: batches[side].column(name))
 
     def _call(self, expression: Call, arguments: list[Bound]) -> Bound:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +21,10 @@ ROW_SLOT = 1_000_000
 
 class Condition(Protocol):
     """Something that holds or not for pairs of a left and a right row."""
+
+    @property
+    def reads(self) -> Mapping[str, Collection[str]]:
+        """The columns of each side that it looks at; it is given no others."""
 
     def holds(self, left: pa.RecordBatch, right: pa.RecordBatch) -> np.ndarray:
         """Tell for each position whether the two rows there satisfy the condition; null counts as no."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from .columns import Column, column_of, storage_array
 from .errors import InvalidArgument, MillraceError, StateFormatError
-from .join_index import NO_ROWS, PAIRS_AT_ONCE, JoinIndex
+from .join_index import NO_ROWS, PAIRS_AT_ONCE, JoinIndex, chosen_pairs
 from .join_query import ROW_SLOT, Join
 from .metrics import Metrics, milliseconds
 from .row_store import is_stretch
@@ -166,16 +166,9 @@ class JoinState:
         """Join new rows with the other side's stored ones, and set the matched `flags` of both."""
         index = self.sides[OTHER[side]]
         gone = [NO_ROWS]
-        for probing, stored in index.candidates(keys, batch.num_rows, matchable):
+        for probing, stored in self._matches(side, batch, keys, matchable):
             mine = _take(batch, probing)
             theirs = self._partners(side, mine, stored)
-            if self.join.residual is not None:
-                left, right = (mine, theirs) if side == "left" else (theirs, mine)
-                holds = self.join.residual.holds(left, right)
-                probing, stored = probing[holds], stored[holds]
-                mine, theirs = mine.filter(pa.array(holds)), theirs.filter(pa.array(holds))
-            if not len(stored):
-                continue
             if self.join.is_left_semi:
                 fresh = _semi_matches(side, probing, stored, had_match, index.matched)
                 rows = mine if side == "left" else theirs
@@ -191,6 +184,40 @@ class JoinState:
                 yield output
         if self.join.is_left_semi and side == "right":
             self._remove_early("left", np.concatenate(gone))
+
+    def _matches(
+        self, side: str, batch: pa.RecordBatch, keys: Sequence[Column], matchable: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Pair new rows with the other side's stored ones that they match, a bounded number of pairs at a time."""
+        candidates = self.sides[OTHER[side]].candidates(keys, batch.num_rows, matchable)
+        if self.join.residual is None:
+            yield from candidates
+            return
+        found: list[tuple[np.ndarray, np.ndarray]] = []
+        count = 0
+        for probing, stored in candidates:
+            holds = self._holds(side, batch, probing, stored)
+            found.append(chosen_pairs(probing, stored, holds))
+            count += len(found[-1][0])
+            # Few large pieces of output cost less than many small ones.
+            if count > PAIRS_AT_ONCE // 2:
+                yield _joined(found)
+                found, count = [], 0
+        if count:
+            yield _joined(found)
+
+    def _holds(self, side: str, batch: pa.RecordBatch, probing: np.ndarray, stored: np.ndarray) -> np.ndarray:
+        """Tell which candidates satisfy the residual; only the columns that it reads are looked up."""
+        residual = self.join.residual
+        assert residual is not None
+        here, there = (self._positions(s, residual.reads[s]) for s in (side, OTHER[side]))
+        mine, theirs = _take(batch.select(here), probing), self.sides[OTHER[side]].store.gather(stored, there)
+        return residual.holds(*(mine, theirs) if side == "left" else (theirs, mine))
+
+    def _positions(self, side: str, names: Collection[str]) -> list[int]:
+        """Give positions of columns; one at least, for a batch without columns knows no number of rows."""
+        schema = self.join.schemas[side]
+        return [i for i, name in enumerate(schema.names) if name in names] or [0]
 
     def _partners(self, side: str, mine: pa.RecordBatch, stored: np.ndarray) -> pa.RecordBatch:
         """Give the stored rows that new rows have met; what equals a new row's key is not looked up again."""
@@ -363,8 +390,8 @@ class JoinState:
             keys = self._key_columns("left", batch)
             for probing, stored in right.candidates(keys, len(some), self._matchable(keys, len(some))):
                 if self.join.residual is not None:
-                    holds = self.join.residual.holds(batch.take(pa.array(probing)), right.store.gather(stored))
-                    probing, stored = probing[holds], stored[holds]
+                    holds = self._holds("left", batch, probing, stored)
+                    probing, stored = chosen_pairs(probing, stored, holds)
                 left.matched[some[probing]] = True
                 right.matched[stored] = True
 
@@ -410,6 +437,12 @@ def _times(batch: pa.RecordBatch, column: str) -> np.ndarray:
     """Give a column's times in microseconds; a null is later than any watermark."""
     times = _time_column(batch, column)
     return np.where(times.valid_rows(0, batch.num_rows), times.values, np.iinfo(np.int64).max)
+
+
+def _joined(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Pieces of pairs as one."""
+    probing, stored = zip(*pairs, strict=True)
+    return np.concatenate(probing), np.concatenate(stored)
 
 
 def _take(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:

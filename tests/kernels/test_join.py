@@ -29,6 +29,8 @@ class Pairs:
 
     test: object
 
+    reads = {"left": LEFT_SCHEMA.names, "right": RIGHT_SCHEMA.names}  # noqa: RUF012
+
     def holds(self, left: pa.RecordBatch, right: pa.RecordBatch) -> np.ndarray:
         pairs = zip(rows_of(left), rows_of(right), strict=True)
         return np.array([self.test(a, b) is True for a, b in pairs], np.bool_)
