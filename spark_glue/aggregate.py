@@ -108,7 +108,11 @@ def aggregate(
     schema = _result_schema(frame, operator.query)
     if not frame.isStreaming:
         return run_bounded([marked.select(*columns)], operator, schema)
-    operator.query.require_mode(output_mode)
+    if output_mode == "append" and operator.query.expiry_key is None:
+        raise InvalidArgument(
+            f"output_mode: got 'append' with {_described(known)}, accepted is append only with a watermark on the "
+            "window's column or on one of the keys; else nothing would ever come out"
+        )
     expires = operator.query.expiry_key is not None and output_mode != "complete"
     settings = Settings(
         state_backend=options.state_backend,
@@ -118,6 +122,10 @@ def aggregate(
         late_is_current=options.late_is_current,
     )
     return run_streaming([marked.select(*columns)], operator, settings, schema)
+
+
+def _described(known: tuple[str, int] | None) -> str:
+    return f"a watermark on {known[0]!r}" if known else "no watermark"
 
 
 def _checked_query(

@@ -6,7 +6,8 @@ import math
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -79,12 +80,15 @@ class Running:
     checkpoint: str = field(default_factory=lambda: tempfile.mkdtemp(prefix="millrace-checkpoint-"))
     batches: dict[int, list] = field(default_factory=dict)
     query: Any = None
+    trigger: dict[str, Any] = field(default_factory=dict)
 
     def start(self) -> Running:
         def take(frame: DataFrame, batch: int) -> None:
             self.batches[batch] = frame.collect()
 
         writer = self.frame.writeStream.outputMode(self.mode).foreachBatch(take)
+        if self.trigger:
+            writer = writer.trigger(**self.trigger)
         self.query = writer.option("checkpointLocation", self.checkpoint).start()
         return self
 
@@ -114,6 +118,32 @@ def normal(value: Any) -> Any:
     if isinstance(value, dict):
         return tuple(sorted((normal(k), normal(v)) for k, v in value.items()))
     return value
+
+
+@contextmanager
+def conf(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
+    """Session options for a while; a query keeps those that it is started with."""
+    before = {key: spark.conf.get(key, None) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            if value is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, value)
+
+
+def watermarks(running: Running) -> list[float]:
+    """The watermark of every batch of the current run, in seconds."""
+    times = [
+        progress["eventTime"].get("watermark")
+        for progress in running.query.recentProgress
+        if "watermark" in progress["eventTime"]
+    ]
+    return [datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() for text in times]
 
 
 def progress_metrics(running: Running, name: str) -> dict[int, tuple[int, ...]]:

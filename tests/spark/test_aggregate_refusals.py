@@ -54,13 +54,15 @@ def fails(running, words):
 
 
 def test_a_changed_query_is_refused_and_says_what_differs(spark):
-    source = Source(spark, "k int, v bigint")
-    source.add([(1, 2), (3, 4)])
+    source = Source(spark, "k int, v bigint, ts timestamp")
+    source.add([(1, 2, at(1)), (3, 4, at(1))])
     first = Running(mr.aggregate(source.frame(), ["k"], N, output_mode="update"), "update")
     first.start().process()
     first.stop()
-    source.add([(1, 1)])
+    source.add([(1, 1, at(2))])
+    by_window = mr.aggregate(source.frame(), ["k"], N, window=mr.window("ts", "1 minute"), output_mode="update")
     for changed, words in [
+        (by_window, "window was"),
         (mr.aggregate(source.frame(), ["v"], N, output_mode="update"), "aggregate 'aggregate', bucket .*keys was"),
         (mr.aggregate(source.frame(), ["k"], {"m": mr.count()}, output_mode="update"), "aggs was"),
         (mr.aggregate(source.frame(), ["k"], N, output_mode="update", buckets=3), "buckets was 2, now is 3"),
