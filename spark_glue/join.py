@@ -17,11 +17,12 @@ from ..kernels.join_query import Join
 from ..kernels.time_bounds import SIDES
 from .aggregate import quoted
 from .arrow_schema import arrow_schema, arrow_type
-from .join_condition import JoinPlan, analyse
+from .join_condition import JoinPlan, analyse, join_type
 from .join_operator import JoinOperator, output_names
 from .join_sides import SideInfo
 from .options import Options, session_setting
 from .pipeline import Settings, run_bounded, run_streaming
+from .static_join import join_static
 from .watermarks import event_time_of, with_watermark
 
 Watermarks = tuple[tuple[str, str] | None, tuple[str, str] | None]
@@ -40,13 +41,13 @@ def join(
     state_format_version: int = 2,
     name: str = "join",
 ) -> DataFrame:
-    """Join two streaming frames, or two batch frames, with the results of Spark's own join.
+    """Join two frames, streaming or batch, with the results of Spark's own join.
 
     Parameters
     ----------
     left, right
-        two streaming frames, or two batch frames. A stream is joined with a batch frame by Spark itself,
-        which needs no state for it.
+        two streaming or batch frames. The join of a stream with a batch frame keeps no state, and is left
+        to Spark.
     on
         a condition as Spark SQL text, as one would give it to `F.expr`; or names of columns that both sides
         have and that must be equal, which then come out once. ``left.`` and ``right.``, or the aliases that
@@ -74,6 +75,8 @@ def join(
     options = Options.checked(left, buckets, state_backend, state_format_version, name)
     _check_frames(left, right)
     frames = _marked((left, right), watermarks)
+    if left.isStreaming != right.isStreaming:
+        return join_static(frames, on, join_type(how), output_mode, [bool(aliases_of(f)) for f in (left, right)])
     plan = _plan(on, (left, right), frames, how)
     ansi = session_setting(left, "spark.sql.ansi.enabled") == "true"
     sizes = [len(frame.columns) for frame in frames]
@@ -110,11 +113,6 @@ def join(
 def _check_frames(left: DataFrame, right: DataFrame) -> None:
     if not hasattr(right, "isStreaming"):
         raise InvalidArgument.of("right", right, "a Spark DataFrame")
-    if left.isStreaming != right.isStreaming:
-        raise InvalidArgument(
-            "right: got a stream and a batch frame, accepted are two of a kind; Spark's own join of a stream with a "
-            "batch frame keeps no state, so use left.join(right, …)"
-        )
 
 
 def _marked(frames: tuple[DataFrame, DataFrame], watermarks: Watermarks | None) -> list[DataFrame]:

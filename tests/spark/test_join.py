@@ -104,6 +104,18 @@ def test_using_names_and_aliases(spark):
         assert sorted(map(str, ours.collect())) == sorted(map(str, own.collect())), how
 
 
+@pytest.mark.parametrize("how", ["inner", "left_outer", "left_semi"])
+def test_a_stream_with_a_batch_frame(spark, how):
+    (source, _), (left, _) = sides(spark)
+    names = spark.createDataFrame([(1, "one"), (2, "two"), (2, "zwei")], "lk int, name string")
+    steps = [(rows((1, 1), (2, 2), (3, 3)),), (rows((2, 4), (None, 5)),)]
+    duel([source], left.join(names, ["lk"], how), mr.join(left, names, ["lk"], how), "append", steps)
+    own = left.alias("left").join(names.alias("right"), F.expr("left.lk = right.lk AND name < 'two'"), how)
+    ours = mr.join(left, names, "left.lk = right.lk AND name < 'two'", how)
+    assert ours.schema == own.schema
+    duel([source], own, ours, "append", [(rows((1, 6)),)])
+
+
 def test_rows_keep_columns_of_every_type(spark):
     schema = (
         "k string, b boolean, y tinyint, s smallint, i int, f float, d double, c decimal(20,3), day date, t timestamp, "
@@ -125,7 +137,8 @@ def test_mistakes_are_refused_on_the_driver(spark):
         ((plain, other, RANGE, "left_outer"), "without a watermark in the join keys"),
         ((left, right, "lk = rq"), "rq"),
         ((left, right, "lk = rk", "cross"), "how: got 'cross'"),
-        ((left, spark.range(3), "lk = id"), "a stream and a batch frame"),
+        ((left, spark.range(3), "lk = id", "right_outer"), "'left_semi' where the left side alone is a stream"),
+        ((left, spark.range(3), "lk = nothing"), "on: .*nothing"),
         ((left, right, "lk = rk AND levenshtein(lv, rv) < 3"), "levenshtein"),
     ]:
         with pytest.raises(mr.InvalidArgument, match=words):
