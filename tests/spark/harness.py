@@ -175,21 +175,26 @@ def duel(
     own_mode: str | None = None,
     restart_after: Sequence[int] = (),
     metrics: str | None = None,
+    together: bool = False,
     compare: Callable[[dict], dict] = lambda outputs: outputs,
 ) -> list[dict[int, Counter]]:
     """Run both over the steps, each a list of rows per source (None: nothing), and compare after each.
 
-    Returns what Spark's own gave after each step, for scenarios that state it.
+    Running queries take the files of a step as they come, one source after the other; with `together` all are
+    of one batch. Returns what Spark's own gave after each step, for scenarios that state it.
     """
     pair = [Running(own, own_mode or mode).start(), Running(ours, mode).start()]
     seen = []
     try:
         for number, step in enumerate(steps):
+            paused = together and sum(rows is not None for rows in step) > 1
+            for running in pair if paused else ():
+                running.stop()
             for source, rows in zip(sources, step, strict=True):
                 if rows is not None:
                     source.add(rows)
             for running in pair:
-                running.process()
+                (running.start() if paused else running).process()
             expected, got = (compare(running.outputs()) for running in pair)
             assert got == expected, f"after step {number}"
             seen.append(expected)
