@@ -1,15 +1,18 @@
-# make demo · make test · make lint · make bench · make bench-spark · make soak · make clean-cache · make clean
+# make demo · make test · make test-matrix · make lint · make bench · make bench-spark · make soak · make clean-cache · make clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench bench-spark soak clean clean-cache java
+.PHONY: demo test test-matrix lint bench bench-spark soak clean clean-cache java
 
 demo: $(VENV)/.demo java
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.test java
 	$(BIN)/python -m pytest
+
+test-matrix: java
+	@PYTHON=$(PYTHON) sh scripts/test_matrix.sh
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
@@ -25,8 +28,9 @@ bench: $(VENV)/.bench
 bench-spark: $(VENV)/.bench java
 	$(BIN)/python benchmarks/end_to_end.py --targets --chart benchmarks/end_to_end.png $(BENCH)
 
-soak: $(VENV)/.test
+soak: $(VENV)/.test java
 	$(BIN)/python -m pytest tests/soak --override-ini testpaths=tests/soak
+	MILLRACE_SPARK_EXAMPLES=100 MILLRACE_HOT_ROWS=20000 $(BIN)/python -m pytest tests/spark/test_generated.py tests/spark/test_join_memory.py
 
 # Spark needs Java; the kernels do not, so a missing Java is reported and stops nothing.
 java:
@@ -50,5 +54,5 @@ clean-cache:
 	find kernels spark_glue tests benchmarks -name '*.nb[ic]' -delete
 
 clean:
-	rm -rf $(VENV) build *.egg-info .asv
+	rm -rf $(VENV) .venv-* build *.egg-info .asv
 	find . -name __pycache__ -prune -exec rm -rf {} +
