@@ -12,7 +12,7 @@ from .columns import Column, column_of, storage_array
 from .errors import InvalidArgument, MillraceError, StateFormatError
 from .join_index import NO_ROWS, PAIRS_AT_ONCE, JoinIndex, chosen_pairs
 from .join_query import ROW_SLOT, Join
-from .metrics import Metrics, milliseconds
+from .metrics import JoinMetrics, milliseconds
 from .row_store import is_stretch
 from .state_format import CURRENT_VERSION, check_version, dump_state, load_state, require_same, require_schema
 from .time_bounds import SIDES
@@ -48,7 +48,7 @@ class JoinState:
         self.join = join
         self.sides = {side: JoinIndex(join.schemas[side], join.layout, ROW_SLOT) for side in SIDES}
         self.watermark_ms: int | None = None
-        self.metrics = Metrics()
+        self.metrics = JoinMetrics()
         self._busy = False
 
     def __len__(self) -> int:
@@ -97,7 +97,7 @@ class JoinState:
     ) -> Iterator[pa.RecordBatch]:
         self._busy = True
         started = time.perf_counter()
-        self.metrics = Metrics()
+        self.metrics = JoinMetrics()
         # The left rows of a left semi join must see this batch's right rows.
         for side in reversed(SIDES) if self.join.is_left_semi else SIDES:
             for rows in self._one_side(side, batches[side], watermark_ms, late_limit):
@@ -112,6 +112,7 @@ class JoinState:
         self.metrics.allUpdatesTimeMs = milliseconds(started, updated)
         self.metrics.allRemovalsTimeMs = milliseconds(updated, time.perf_counter())
         self.metrics.numTotalStateRows = len(self)
+        self.metrics.numLeftStateRows, self.metrics.numRightStateRows = (len(self.sides[side]) for side in SIDES)
         self.metrics.stateMemory = self.nbytes
         if watermark_ms is not None:
             self.watermark_ms = watermark_ms

@@ -33,6 +33,14 @@ class Metrics:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
+@dataclass
+class JoinMetrics(Metrics):
+    """The same of a join, with the stored rows of each side."""
+
+    numLeftStateRows: int = 0
+    numRightStateRows: int = 0
+
+
 def milliseconds(start: float, end: float) -> int:
     """Give the time between two readings of `time.perf_counter` in whole milliseconds."""
     return round((end - start) * 1000)

@@ -16,7 +16,7 @@ from ..kernels.errors import InvalidArgument, UnsupportedType
 from ..kernels.functions import Aggregate
 from ..kernels.windows import Window
 from .aggregate_operator import AggregateOperator
-from .arrow_schema import arrow_type, require_columns
+from .arrow_schema import arrow_type, require_binary_text, require_columns
 from .options import Options, session_setting
 from .pipeline import Settings, run_bounded, run_streaming
 from .watermarks import event_time_of, with_watermark
@@ -152,6 +152,7 @@ def _require_usable(argument: str, columns: Iterable[str], schema: T.StructType)
     for column in columns:
         require_columns(argument, [column], schema)
         arrow_type(schema[column].dataType, argument, column)
+        require_binary_text(argument, column, schema[column].dataType)
 
 
 def usable_columns(schema: T.StructType) -> pa.Schema:

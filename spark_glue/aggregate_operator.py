@@ -45,6 +45,7 @@ class AggregateOperator:
     map_side: bool = True
 
     kind = "aggregate"
+    metrics_type = Metrics
 
     def __getstate__(self) -> dict[str, object]:
         # The bound query holds functions; executors bind it anew.

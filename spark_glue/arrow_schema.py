@@ -61,6 +61,23 @@ def arrow_schema(schema: T.StructType, names: Iterable[str], argument: str) -> p
     return pa.schema([pa.field(name, arrow_type(fields[name].dataType, argument, name)) for name in names])
 
 
+def require_binary_text(argument: str, name: str, data_type: T.DataType) -> None:
+    """Refuse text of a collation other than UTF8_BINARY: Millrace compares bytes.
+
+    Examples
+    --------
+    >>> require_binary_text("keys", "name", T.StringType("UTF8_LCASE"))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    millrace.kernels.errors.UnsupportedType: keys: column 'name' is string collate UTF8_LCASE, accepted is text...
+    """
+    if getattr(data_type, "collation", "UTF8_BINARY") != "UTF8_BINARY":
+        raise UnsupportedType(
+            f"{argument}: column {name!r} is {data_type.simpleString()}, accepted is text that is compared byte by "
+            f"byte; use lower({name}), or {name} COLLATE UTF8_BINARY"
+        )
+
+
 def require_columns(argument: str, names: Iterable[str], schema: T.StructType) -> None:
     """Refuse names that a frame does not have, or has twice."""
     for name in names:

@@ -16,7 +16,7 @@ from ..kernels.expressions import COMPARISONS, Call, ColumnOf, Expression
 from ..kernels.join_query import Join
 from ..kernels.time_bounds import SIDES
 from .aggregate import quoted
-from .arrow_schema import arrow_schema, arrow_type
+from .arrow_schema import arrow_schema, arrow_type, require_binary_text
 from .join_condition import JoinPlan, analyse, join_type
 from .join_operator import JoinOperator, output_names
 from .join_sides import SideInfo
@@ -85,6 +85,7 @@ def join(
         kept += [len(plan.left_schema) + i for i in range(sizes[1])]
     operator = JoinOperator(options.name, options.buckets, plan, ansi, options.state_format_version, tuple(kept))
     bound = operator.join  # refuses what the kernel cannot do
+    _require_binary_text(bound, frames)
     inputs = [_input(side, frame, plan, bound) for side, frame in zip(SIDES, frames, strict=True)]
     fields = list(_output_fields(plan, left, right))
     schema = T.StructType(
@@ -183,7 +184,9 @@ def _typist(frame: DataFrame) -> Callable[[str], pa.DataType]:
     """Ask Spark for the type of an expression over a frame."""
 
     def type_of(sql: str) -> pa.DataType:
-        return arrow_type(frame.selectExpr(f"{sql} AS x").schema["x"].dataType, "on", sql)
+        data_type = frame.selectExpr(f"{sql} AS x").schema["x"].dataType
+        require_binary_text("on", sql, data_type)
+        return arrow_type(data_type, "on", sql)
 
     return type_of
 
@@ -205,6 +208,15 @@ def _connect_aliases(frame: DataFrame) -> Iterator[str]:
     while type(node).__name__ == "SubqueryAlias":
         yield node._alias
         node = node._child
+
+
+def _require_binary_text(bound: Join, frames: Sequence[DataFrame]) -> None:
+    """Refuse collated text wherever the kernel compares it; elsewhere it may travel along."""
+    for side, frame in zip(SIDES, frames, strict=True):
+        compared = {*bound.key_names(side), *(bound.residual.reads[side] if bound.residual else ())}
+        for f in frame.schema:
+            if f.name in compared:
+                require_binary_text("on", f.name, f.dataType)
 
 
 def _require_mode(plan: JoinPlan, output_mode: str) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from ..kernels.errors import MillraceError
 from ..kernels.join_query import Join
 from ..kernels.join_state import JoinState, join_bounded
-from ..kernels.metrics import Metrics
+from ..kernels.metrics import JoinMetrics, Metrics
 from ..kernels.time_bounds import SIDES
 from .exchange import Parcel
 from .join_condition import JoinPlan
@@ -32,6 +32,7 @@ class JoinOperator:
     kept: tuple[int, ...]
 
     kind = "join"
+    metrics_type = JoinMetrics
 
     def __getstate__(self) -> dict[str, object]:
         # The bound join holds functions; executors bind it anew.

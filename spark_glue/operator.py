@@ -64,6 +64,10 @@ class Operator(Protocol):
         """Which one it is."""
 
     @property
+    def metrics_type(self) -> type[Metrics]:
+        """What its buckets report of a batch."""
+
+    @property
     def buckets(self) -> int:
         """How many parts its keys are spread over."""
 

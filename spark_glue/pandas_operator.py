@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from ..kernels.metrics import Metrics
 from .exchange import Parcel
 from .operator import Clock, Encoder
 from .pandas_state import PandasQuery, PandasState
@@ -25,6 +26,7 @@ class PandasOperator:
     state_format_version: int
 
     kind = "stateful"
+    metrics_type = Metrics
 
     def encoder(self, side: int, buckets: Sequence[int]) -> Encoder:
         return RowsEncoder(self.query.schema, self.query.keys, self.query.key_types, buckets, ROWS)

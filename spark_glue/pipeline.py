@@ -11,11 +11,10 @@ from pyspark.sql import types as T
 
 from .exchange import EVENT_TIME
 from .operator import Operator
-from .step import METRICS, BoundedStep, BucketStep, Decode, Encode
+from .step import BoundedStep, BucketStep, Decode, Encode
 from .watermarks import DELAY_KEY
 
 STATE = T.StructType([T.StructField("handle", T.StringType())])
-RESULT = T.StructType([T.StructField("blob", T.BinaryType()), *(T.StructField(name, T.LongType()) for name in METRICS)])
 
 
 @dataclass(frozen=True)
@@ -38,10 +37,12 @@ def run_streaming(
     step = BucketStep(
         operator, settings.state_backend, settings.delay_ms is not None, settings.timeout, settings.late_is_current
     )
+    metrics = list(operator.metrics_type().as_dict())
+    result = T.StructType([T.StructField("blob", T.BinaryType()), *(T.StructField(n, T.LongType()) for n in metrics)])
     results = parcels.groupBy("bucket").applyInPandasWithState(
-        step, RESULT, STATE, settings.output_mode, settings.timeout
+        step, result, STATE, settings.output_mode, settings.timeout
     )
-    observed = results.observe(f"millrace:{operator.name}", *(F.sum(name).alias(name) for name in METRICS))
+    observed = results.observe(f"millrace:{operator.name}", *(F.sum(name).alias(name) for name in metrics))
     return _decoded(observed.where("blob is not null").select("blob"), schema)
 
 

@@ -18,7 +18,7 @@ from ..kernels.keys import KeyLayout
 from ..kernels.narrow import write_stream
 from ..kernels.stateful_query import OUTPUT_MODES, TIMEOUTS, StatefulQuery
 from .aggregate import quoted, usable_columns
-from .arrow_schema import arrow_schema, arrow_type, require_columns
+from .arrow_schema import arrow_schema, arrow_type, require_binary_text, require_columns
 from .buckets import bucket_keys
 from .exchange import scatter
 from .options import Options
@@ -68,6 +68,7 @@ class StatefulFunction:
             require_columns(argument, names, frame.schema)
             for name in names:
                 arrow_type(frame.schema[name].dataType, argument, name)
+                require_binary_text(argument, name, frame.schema[name].dataType)
         marked = with_watermark(frame, "watermark", self.watermark)
         known = event_time_of(marked)
         build = self._compiled if self.engine == "jit" else self._unchanged

@@ -35,6 +35,7 @@ class StatefulOperator:
     initial: dict[int, bytes] = field(default_factory=dict)
 
     kind = "stateful"
+    metrics_type = Metrics
 
     @property
     def travelling(self) -> pa.Schema:

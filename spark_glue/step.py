@@ -7,7 +7,7 @@ reader sees what it is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 # A timeout cannot be taken back in Python, only put off: by a hundred years.
 NEVER_MS = 100 * 366 * 24 * 3600 * 1000
-METRICS = tuple(f.name for f in fields(Metrics))
-RESULT_BLOBS = pa.schema([("blob", pa.binary()), *((name, pa.int64()) for name in METRICS)])
 
 
 @dataclass(frozen=True)
@@ -75,10 +73,10 @@ class BucketStep:
         saved = backend.open(state.get[0]) if state.exists else None
         bucket = self.operator.open(number, saved)
         for rows in bucket.run(self._parcels(frames), self._clock(bucket, state)):
-            yield from (_result(blob) for blob in to_blobs(rows) if rows.num_rows)
+            yield from (self._result(blob) for blob in to_blobs(rows) if rows.num_rows)
         state.update((backend.commit(bucket.to_bytes()),))
         self._call_again(bucket, state)
-        yield _result(None, bucket.metrics)
+        yield self._result(None, bucket.metrics)
 
     def _parcels(self, frames: Iterable[pd.DataFrame]) -> list[Parcel]:
         return [
@@ -106,6 +104,12 @@ class BucketStep:
             due, now = bucket.next_timeout_ms(), state.getCurrentProcessingTimeMs()
             state.setTimeoutDuration(NEVER_MS if due is None else max(due - now, 1))
 
+    def _result(self, blob: pa.Buffer | None, metrics: Metrics | None = None) -> pd.DataFrame:
+        """One row of the step's output: a blob of result rows, or the metrics."""
+        counts = (metrics or self.operator.metrics_type()).as_dict()
+        row = {"blob": pd.Series([None if blob is None else blob.to_pybytes()], dtype=object)}
+        return pd.DataFrame({**row, **{name: [value] for name, value in counts.items()}})
+
     def _place(self, key: int) -> str:
         return f"{self.operator.kind} {self.operator.name!r}, bucket {key}, batch {batch_number()}"
 
@@ -114,11 +118,6 @@ def batch_number() -> str:
     """Tell which micro-batch the task belongs to."""
     task = TaskContext.get()
     return (task.getLocalProperty("streaming.sql.batchId") if task else None) or "?"
-
-
-def _result(blob: pa.Buffer | None, metrics: Metrics | None = None) -> pd.DataFrame:
-    counts = {name: [0] for name in METRICS} if metrics is None else {k: [v] for k, v in metrics.as_dict().items()}
-    return pd.DataFrame({"blob": pd.Series([None if blob is None else blob.to_pybytes()], dtype=object), **counts})
 
 
 @dataclass(frozen=True)

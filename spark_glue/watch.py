@@ -60,6 +60,8 @@ class OperatorRow:
     removed: int | None = None
     late: int | None = None
     memory: int | None = None
+    # State rows by side, of a join.
+    sides: tuple[int, int] | None = None
     # Milliseconds: of the batch by what Spark did, and of the operator summed over its buckets.
     batch_ms: Mapping[str, int] = field(default_factory=dict)
     operator_ms: Mapping[str, int] = field(default_factory=dict)
@@ -91,6 +93,7 @@ def operator_rows(glance: Glance) -> list[OperatorRow]:
             removed=_metric(metrics, "numRemovedStateRows"),
             late=_metric(metrics, "numRowsDroppedByWatermark"),
             memory=_metric(metrics, "stateMemory"),
+            sides=_sides(metrics),
             batch_ms=dict(_value(progress, "durationMs") or {}),
             operator_ms={
                 what: ms for what, name in OPERATOR_TIMES.items() if (ms := _metric(metrics, name)) is not None
@@ -130,6 +133,11 @@ def _rows_per_second(progress: Any) -> float | None:
     return rows / milliseconds * 1000 if rows and milliseconds else None
 
 
+def _sides(metrics: Any) -> tuple[int, int] | None:
+    left, right = _metric(metrics, "numLeftStateRows"), _metric(metrics, "numRightStateRows")
+    return None if left is None or right is None else (left, right)
+
+
 def _metric(metrics: Any, name: str) -> int | None:
     value = _value(metrics, name)
     return value if value is not None else _value(metrics, SPARK_NAMES.get(name, name))
@@ -151,7 +159,8 @@ def cells(row: OperatorRow) -> list[str]:
         batch if row.status == RUNNING else f"{batch}\n{row.status}",
         count(row.rows_per_second),
         clock(row.watermark),
-        *map(count, (row.state_rows, row.updated, row.removed, row.late)),
+        count(row.state_rows) + ("" if row.sides is None else f"\n{count(row.sides[0])} + {count(row.sides[1])}"),
+        *map(count, (row.updated, row.removed, row.late)),
         memory(row.memory),
     ]
 
@@ -165,6 +174,7 @@ def plain_line(row: OperatorRow) -> str:
     clicks, totals: batch 3, rows/s –, watermark –, state rows 12, updated –, removed –, late –, memory –
     """
     name, _, *texts = cells(row)
+    texts = [text.replace("\n", " = ") for text in texts]
     told = [f"{heading} {text}" for heading, text in zip(HEADINGS[2:], texts, strict=True)]
     batch = "no batch yet" if row.batch is None else f"batch {row.batch}"
     times = "; ".join(filter(None, [batch_times(row), operator_times(row)]))

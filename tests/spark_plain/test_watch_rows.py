@@ -18,6 +18,7 @@ from millrace.spark_glue.watch import (
     memory,
     operator_rows,
     operator_times,
+    plain_line,
 )
 from pyspark.sql import Row
 from rich.console import Console
@@ -197,3 +198,10 @@ def test_a_terminal_gets_the_table(monkeypatch, capsys):
 def test_arguments_are_checked(arguments, options, named):
     with pytest.raises(mr.InvalidArgument, match=rf"^{named}: got .*, accepted is "):
         mr.watch(*arguments, **options)
+
+
+def test_a_join_shows_the_rows_of_each_side():
+    sides = {**METRICS, "numTotalStateRows": 12, "numLeftStateRows": 5, "numRightStateRows": 7}
+    (row,) = operator_rows(Glance("clicks", progress={**PROGRESS, "observedMetrics": {"millrace:join": sides}}))
+    assert cells(row)[4] == "12\n5 + 7"
+    assert "state rows 12 = 5 + 7," in plain_line(row)
