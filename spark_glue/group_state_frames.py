@@ -5,15 +5,40 @@ Spark's own converters do the work, so that values look just as they do in `appl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.types as pt
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import _create_converter_from_pandas, _create_converter_to_pandas
 
 from ..kernels.errors import MillraceError
+
+
+@dataclass(frozen=True)
+class FrameSlices:
+    """Some stretches of rows: their numbers, the frame they lie in, and where each begins and ends there."""
+
+    calls: np.ndarray
+    frame: pd.DataFrame
+    firsts: np.ndarray
+    ends: np.ndarray
+
+
+def _alike(arrays: Sequence[pa.Array], firsts: np.ndarray) -> Iterator[np.ndarray]:
+    """Part stretches by which of the columns that mind nulls have any in them."""
+    minding = [a for a in arrays if a.null_count and (pt.is_integer(a.type) or pt.is_boolean(a.type))]
+    if not minding:
+        yield np.arange(len(firsts))
+        return
+    nulls = [np.logical_or.reduceat(a.is_null().to_numpy(zero_copy_only=False), firsts) for a in minding]
+    _, pattern = np.unique(np.stack(nulls, axis=1), axis=0, return_inverse=True)
+    order = np.argsort(pattern, kind="stable")
+    yield from np.split(order, np.flatnonzero(np.diff(pattern[order])) + 1)
 
 
 class FrameConverter:
@@ -31,10 +56,28 @@ class FrameConverter:
     def to_pandas(self, arrays: Sequence[pa.Array]) -> pd.DataFrame:
         """Give columns as a frame."""
         columns = [
-            convert(array.to_pandas(date_as_object=True))
+            convert(array.to_pandas(date_as_object=True, coerce_temporal_nanoseconds=True))
             for array, convert in zip(arrays, self._to_pandas, strict=True)
         ]
         return pd.concat(columns, axis=1, keys=self._names)
+
+    def slices(self, arrays: Sequence[pa.Array], firsts: np.ndarray) -> Iterator[FrameSlices]:
+        """Give stretches of columns as slices of as few frames as may be, each as if it were converted alone.
+
+        Whether integers and booleans keep their type in pandas depends on whether there are nulls among them. So
+        stretches that agree in which columns have any share a frame.
+        """
+        rows = len(arrays[0])
+        ends = np.r_[firsts[1:], rows]
+        for calls in _alike(arrays, firsts):
+            if len(calls) == len(firsts):
+                yield FrameSlices(calls, self.to_pandas(arrays), firsts, ends)
+                continue
+            lengths = ends[calls] - firsts[calls]
+            starts = np.cumsum(lengths) - lengths
+            within = np.repeat(firsts[calls] - starts, lengths) + np.arange(lengths.sum())
+            frame = self.to_pandas([array.take(pa.array(within)) for array in arrays])
+            yield FrameSlices(calls, frame, starts, starts + lengths)
 
     def to_arrow(self, frames: Sequence[pd.DataFrame], where: str) -> pa.RecordBatch:
         """Put the frames that a function has given into one record batch, columns by name as Spark does."""

@@ -205,7 +205,7 @@ def duel(
             for running in pair:
                 (running.start() if paused else running).process()
             expected, got = (compare(running.outputs()) for running in pair)
-            assert got == expected, f"after step {number}"
+            assert got == expected, f"after step {number}: {got}, Spark: {expected}"
             seen.append(expected)
             if metrics:
                 wanted = progress_metrics(pair[0], metrics)
