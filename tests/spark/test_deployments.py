@@ -6,12 +6,13 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
 QUERY = """
 import os, sys, tempfile
-import pyarrow as pa, pyarrow.parquet as pq
+import pandas as pd, pyarrow as pa, pyarrow.parquet as pq
 from pyspark.sql import SparkSession, functions as F
 from millrace import spark_glue as mr
 
@@ -32,8 +33,29 @@ def write(folder, number, **columns):
     pq.write_table(pa.table(times), path)
     os.utime(path, (number, number))
 
+OUTPUT, STATE = "k long, n long, total long", "n long, total long"
+
+def unchanged(key, pdfs, state):
+    n, total = state.get if state.exists else (0, 0)
+    for pdf in pdfs:
+        n, total = n + len(pdf), total + int(pdf["v"].sum())
+    state.update((n, total))
+    yield pd.DataFrame({"k": [key[0]], "n": [n], "total": [total]})
+
+@mr.stateful(keys=["k"], state=STATE, output=OUTPUT, name="compiled")
+def compiled(key, rows, state, out):
+    for v in rows.v:
+        state.n += 1
+        state.total += v
+    out.emit(key.k, state.n, state.total)
+
 def table(spark, frame, name, checkpoint):
-    writer = frame.writeStream.format("parquet").option("path", f"{checkpoint}-out").trigger(availableNow=True)
+    writer = frame.writeStream.trigger(availableNow=True).outputMode("update" if "stateful" in name else "append")
+    if "stateful" in name:
+        # Parquet takes append alone.
+        writer = writer.foreachBatch(lambda out, batch: out.write.mode("append").parquet(f"{checkpoint}-out"))
+    else:
+        writer = writer.format("parquet").option("path", f"{checkpoint}-out")
     writer.option("checkpointLocation", checkpoint).start().awaitTermination()
     rows = spark.read.schema(frame.schema).parquet(f"{checkpoint}-out").collect()
     return sorted(map(str, rows))
@@ -48,12 +70,18 @@ def run(spark):
     left, right = (marked.select(*(F.col(c).alias(p + c) for c in "ktv")) for p in "ab")
     on = "ak = bk AND bt BETWEEN at AND at + interval 3 seconds"
     joins = left.join(right, F.expr(on), "left_outer"), mr.join(left, right, on, "left_outer")
+    call = (OUTPUT, STATE, "update", "NoTimeout")
+    stateful = events.groupBy("k").applyInPandasWithState(unchanged, *call)
+    queries = {
+        "agg": (own, ours), "join": joins, "stateful-jit": (stateful, compiled(events)),
+        "stateful-pandas": (stateful, mr.apply_in_pandas_with_state(events, ["k"], unchanged, *call)),
+    }
     for half in range(2):
         # The second half goes on from the checkpoint of the first.
         for batch in range(3 * half, 3 * half + 3):
             seconds = [(batch * 9 + i * 7) % 60 * 1_000_000 for i in range(40)]
             write(folder, batch, k=pa.array([i % 5 for i in range(40)]), t=pa.array(seconds), v=pa.array(range(40)))
-        for name, (theirs, mine) in {"agg": (own, ours), "join": joins}.items():
+        for name, (theirs, mine) in queries.items():
             wanted = table(spark, theirs, name, f"{work}/own-{name}")
             got = table(spark, mine, name, f"{work}/ours-{name}")
             assert got == wanted, (name, got, wanted)
@@ -62,30 +90,43 @@ def run(spark):
 """
 
 
-def execute(script: str) -> None:
+def execute(folder: Path, script: str) -> None:
     env = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    text = QUERY + textwrap.dedent(script)
-    run = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=env, timeout=400)
+    # In a file, since functions that are compiled must have a source.
+    path = folder / "query.py"
+    path.write_text(QUERY + textwrap.dedent(script))
+    run = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, env=env, timeout=600)
     assert run.returncode == 0 and run.stdout.endswith("SAME\n"), run.stderr[-4000:]
 
 
-def test_rocksdb_with_changelog_checkpoints():
-    execute("""
+def test_rocksdb_with_changelog_checkpoints(tmp_path):
+    execute(
+        tmp_path,
+        """
         store = "spark.sql.streaming.stateStore."
         run(session(SparkSession.builder.master("local[2]"), {
             store + "providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
             store + "rocksdb.changelogCheckpointing.enabled": "true",
         }))
-    """)
+    """,
+    )
 
 
-def test_a_cluster_of_two_executors():
-    execute("""run(session(SparkSession.builder.master("local-cluster[2,1,2048]"), {"spark.executor.memory": "1g"}))""")
+def test_a_cluster_of_two_executors(tmp_path):
+    execute(
+        tmp_path,
+        """
+        run(session(SparkSession.builder.master("local-cluster[2,1,2048]"), {"spark.executor.memory": "1g"}))
+    """,
+    )
 
 
-def test_spark_connect():
+def test_spark_connect(tmp_path):
     pytest.importorskip("grpc")
-    execute("""
+    execute(
+        tmp_path,
+        """
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         run(session(SparkSession.builder.remote("local[2]"), {}))
-    """)
+    """,
+    )
