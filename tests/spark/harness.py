@@ -207,7 +207,8 @@ def duel(
             expected, got = (compare(running.outputs()) for running in pair)
             assert got == expected, f"after step {number}: {got}, Spark: {expected}"
             seen.append(expected)
-            if metrics:
+            # Before 4.3, Spark's join left out some of the rows that it removes, and semi joins kept more.
+            if metrics and (metrics != "join" or spark_at_least("4.3")):
                 wanted = progress_metrics(pair[0], metrics)
                 ours_now = progress_metrics(pair[1], metrics)
                 for batch, row in ours_now.items():
