@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from ..kernels.errors import InvalidArgument
 from .exchange import EVENT_TIME
 from .operator import Operator
 from .step import BoundedStep, BucketStep, Decode, Encode
@@ -33,6 +34,7 @@ def run_streaming(
     inputs: Sequence[DataFrame], operator: Operator, settings: Settings, schema: T.StructType
 ) -> DataFrame:
     """Build the plan of a streaming query."""
+    _require_single(inputs)
     parcels = _encoded(inputs, operator, settings.delay_ms)
     step = BucketStep(
         operator, settings.state_backend, settings.delay_ms is not None, settings.timeout, settings.late_is_current
@@ -44,6 +46,18 @@ def run_streaming(
     )
     observed = results.observe(f"millrace:{operator.name}", *(F.sum(name).alias(name) for name in metrics))
     return _decoded(observed.where("blob is not null").select("blob"), schema)
+
+
+def _require_single(inputs: Sequence[DataFrame]) -> None:
+    """Refuse a second operator in one query. On Connect, where plans cannot be seen, Spark does when it starts."""
+    for frame in inputs:
+        plan = getattr(frame, "_jdf", None)
+        if plan is not None and "FlatMapGroupsInPandasWithState" in plan.queryExecution().analyzed().toString():
+            raise InvalidArgument(
+                "frame: it comes out of another stateful function or operator, accepted is one stateful operator of "
+                "Millrace a query, as Spark allows one applyInPandasWithState; write the first one's rows to a table "
+                "or topic with foreachBatch, and read that in a query of its own"
+            )
 
 
 def run_bounded(inputs: Sequence[DataFrame], operator: Operator, schema: T.StructType) -> DataFrame:

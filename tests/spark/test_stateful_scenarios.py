@@ -278,8 +278,8 @@ def test_a_key_comes_back_after_its_removal(spark):
     duel([source], *unchanged(source.frame(), toggles, "NoTimeout"), "update", steps, metrics="toggles")
 
 
-def test_a_function_after_a_join_and_before_a_table(spark, tmp_path):
-    """A compiled function over the output of Spark's own filter and union, written to a table by foreachBatch."""
+def test_a_function_before_a_table(spark, tmp_path):
+    """A compiled function in a larger plan, written to a table by foreachBatch."""
 
     @mr.stateful(keys=["user"], state="n long", output="user string, n long")
     def counted(key, rows, state, out):
@@ -287,13 +287,21 @@ def test_a_function_after_a_join_and_before_a_table(spark, tmp_path):
         out.emit(key.user, state.n)
 
     source = Source(spark, EVENTS)
-    frame = source.frame().where("v >= 0").unionByName(source.frame().where(F.col("v") < 0))
+    frame = source.frame().where("v >= 0").withColumn("user", F.upper("user"))
     table = str(tmp_path / "table")
-    writer = frame.transform(counted).writeStream.outputMode("update")
+    writer = frame.transform(counted).where("n > 1").writeStream.outputMode("update")
     writer = writer.foreachBatch(lambda out, batch: out.write.mode("append").parquet(table))
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
-    for step in (rows(("a", 1), ("a", -1)), rows(("a", 2), ("b", -2))):
+    for step in (rows(("a", 1), ("A", 1), ("b", -1)), rows(("a", 2), ("b", 2))):
         source.add(step)
         query.processAllAvailable()
     query.stop()
-    assert sorted(map(tuple, spark.read.parquet(table).collect())) == [("a", 2), ("a", 3), ("b", 1)]
+    assert sorted(map(tuple, spark.read.parquet(table).collect())) == [("A", 2), ("A", 3)]
+
+
+def test_two_operators_in_one_query_are_refused(spark):
+    """Spark itself has one `applyInPandasWithState` a query, and says so only when the query starts."""
+    source = Source(spark, EVENTS)
+    joined = mr.aggregate(marked(source), ["ts"], {"n": mr.count()}, output_mode="append", name="first")
+    with pytest.raises(mr.InvalidArgument, match=r"one stateful operator of Millrace a query.*foreachBatch"):
+        mr.aggregate(joined, ["n"], {"m": mr.count()}, output_mode="update")
