@@ -46,6 +46,7 @@ class FrameConverter:
 
     def __init__(self, schema: T.StructType, arrow_schema: pa.Schema, time_zone: str) -> None:
         self._names = schema.names
+        self._columns = pd.Index(schema.names)
         self._arrow_types = arrow_schema.types
         self._to_pandas = [
             _create_converter_to_pandas(f.dataType, f.nullable, timezone=time_zone, struct_in_pandas="dict")
@@ -96,6 +97,8 @@ class FrameConverter:
             raise MillraceError(f"{where}: the function gave {type(frame).__name__}, accepted are pandas frames")
         names = list(frame.columns)
         if names == self._names:
+            # One index object for all frames: pandas else compares each with the next when it puts them together.
+            frame.columns = self._columns
             return
         named = all(isinstance(name, str) for name in names)
         if len(names) != len(self._names) or (named and set(names) != set(self._names)):
