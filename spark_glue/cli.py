@@ -1,15 +1,14 @@
-"""The `millrace` command: one sub-command a module, all with the same errors, exit codes and `--json`."""
+"""The `millrace` command: one sub-command a module, all with the same errors and exit codes."""
 
 from __future__ import annotations
 
-import json
 import sys
-from typing import Any
 
 import typer
 from rich.console import Console
 
 from ..kernels.errors import MillraceError
+from .doctor import doctor
 
 # What a mistake of the user's exits with; click uses 2 for wrong options too.
 MISTAKE = 2
@@ -29,9 +28,7 @@ def millrace() -> None:
     """Fast stateful stream processing for PySpark."""
 
 
-def print_json(value: Any) -> None:
-    """Write a result for programs to read: one JSON document on standard output."""
-    sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")
+app.command()(doctor)
 
 
 def main() -> None:
