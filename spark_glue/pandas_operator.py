@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from ..kernels.metrics import Metrics
+from ..kernels.narrow import read_stream
 from .exchange import Parcel
 from .operator import Clock, Encoder
 from .pandas_state import PandasQuery, PandasState
@@ -24,6 +25,8 @@ class PandasOperator:
     buckets: int
     query: PandasQuery
     state_format_version: int
+    # State to begin with, by bucket, as it travels.
+    initial: dict[int, bytes] = field(default_factory=dict)
 
     kind = "stateful"
     metrics_type = Metrics
@@ -32,7 +35,12 @@ class PandasOperator:
         return RowsEncoder(self.query.schema, self.query.keys, self.query.key_types, buckets, ROWS)
 
     def open(self, bucket: int, saved: bytes | None) -> PandasBucket:
-        state = PandasState(self.query) if saved is None else PandasState.from_bytes(self.query, saved, self.buckets)
+        if saved is not None:
+            state = PandasState.from_bytes(self.query, saved, self.buckets)
+        elif bucket in self.initial:
+            state = PandasState.initial(self.query, read_stream(self.initial[bucket]))
+        else:
+            state = PandasState(self.query)
         return PandasBucket(state, self)
 
     def run_bounded(self, bucket: int, parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:

@@ -21,7 +21,7 @@ from pyspark.sql import types as T
 from pyspark.sql.streaming.state import GroupState
 
 from ..kernels.columns import Column, column_of, storage_array, storage_type
-from ..kernels.errors import MillraceError, StateFormatError
+from ..kernels.errors import InvalidArgument, MillraceError, StateFormatError
 from ..kernels.hash_table import HashTable
 from ..kernels.keys import KeyLayout
 from ..kernels.metrics import Metrics, milliseconds
@@ -107,6 +107,8 @@ class PandasState:
         # What a batch has written, by group: the state's values, or None where there is no state.
         self._written: dict[int, tuple | None] = {}
         self._removed: set[int] = set()
+        # Keys of an initial state, which have a call in the first batch, with rows or without.
+        self._pending = np.empty(0, np.uint32)
         self._restore_keys()
 
     def _restore_keys(self) -> None:
@@ -118,6 +120,25 @@ class PandasState:
             if len(new) != rows:
                 raise StateFormatError(f"the state has {rows} rows but only {len(new)} different keys")
 
+    @classmethod
+    def initial(cls, query: PandasQuery, rows: pa.RecordBatch) -> PandasState:
+        """Begin with state from elsewhere: rows of the key columns and then the state's fields."""
+        count = len(query.keys)
+        keys = [storage_array(rows, name, t) for name, t in zip(query.keys, query.key_types, strict=True)]
+        try:
+            values = [rows.column(count + i).cast(f.type) for i, f in enumerate(query.state_schema)]
+        except pa.ArrowException as error:
+            raise InvalidArgument(f"initial_state: a column does not fit the state's schema: {error}") from error
+        state = pa.StructArray.from_arrays(values, fields=list(query.state_schema))
+        none = pa.array(np.full(rows.num_rows, NO_TIMEOUT, np.int64))
+        begun = pa.RecordBatch.from_arrays([*keys, state, none], schema=query.saved_schema)
+        try:
+            made = cls(query, begun)
+        except StateFormatError as error:
+            raise InvalidArgument(f"initial_state: a key comes twice: {error}") from error
+        made._pending = np.arange(rows.num_rows, dtype=np.uint32)
+        return made
+
     def __len__(self) -> int:
         return len(self._table) - len(self._removed)
 
@@ -128,7 +149,7 @@ class PandasState:
         started = time.perf_counter()
         rows = pa.Table.from_batches(batches, self.query.schema).combine_chunks()
         rows, late = self._without_late(rows, clock)
-        frames = list(self._calls_with_rows(rows, clock))
+        frames = [*self._calls_with_rows(rows, clock), *self._calls_of_initial_keys(clock)]
         updated = time.perf_counter()
         frames += self._calls_of_timeouts(clock)
         frames = [frame for frame in frames if not isinstance(frame, pd.DataFrame) or len(frame)]
@@ -168,6 +189,7 @@ class PandasState:
         rows = rows.take(pa.array(order))
         firsts = np.flatnonzero(np.r_[True, np.diff(groups[order]) != 0])
         called = groups[order][firsts]
+        self._pending = np.setdiff1d(self._pending, called)
         for some in self.query.frames.slices([_one_array(rows, name) for name in rows.column_names], firsts):
             yield from self._calls_with_slices(called[some.calls], some, clock)
 
@@ -209,7 +231,13 @@ class PandasState:
             return []
         due = (self._timeouts != NO_TIMEOUT) & (self._timeouts < threshold)
         due[[group for group in self._removed if group < len(due)]] = False
-        groups = np.flatnonzero(due).astype(np.uint32)
+        return self._calls_without_rows(np.flatnonzero(due).astype(np.uint32), clock, timed_out=True)
+
+    def _calls_of_initial_keys(self, clock: Clock) -> list[pd.DataFrame]:
+        pending, self._pending = self._pending, np.empty(0, np.uint32)
+        return self._calls_without_rows(pending, clock, timed_out=False)
+
+    def _calls_without_rows(self, groups: np.ndarray, clock: Clock, *, timed_out: bool) -> list[pd.DataFrame]:
         if not len(groups):
             return []
         keys = self.query.layout.decode(self._table.key_columns(groups), self._table.arena.data)
@@ -219,7 +247,7 @@ class PandasState:
             called = groups[some.calls]
             keys_called = scalars_of([some.frame[name] for name in self.query.keys])
             for group, key, state in zip(called.tolist(), keys_called, self._states_of(called), strict=True):
-                results += self._call(group, key, nothing.copy(), state, clock, timed_out=True)
+                results += self._call(group, key, nothing.copy(), state, clock, timed_out=timed_out)
         return results
 
     def _call(

@@ -123,8 +123,6 @@ class StatefulFunction:
     ) -> tuple[PandasOperator, Sequence[str], T.StructType]:
         if options.state_format_version != 2:
             raise InvalidArgument.of("state_format_version", options.state_format_version, "2 for engine='pandas'")
-        if self.initial_state is not None:
-            raise InvalidArgument("initial_state: got a frame with engine='pandas', accepted is engine='jit'")
         output, state = _struct("output", self.output), _struct("state", self.state)
         query = PandasQuery(
             function=self.function,
@@ -141,7 +139,8 @@ class StatefulFunction:
             time_zone=str(frame.sparkSession.conf.get("spark.sql.session.timeZone")),
         )
         KeyLayout(query.key_types)
-        return PandasOperator(options.name, options.buckets, query, 2), frame.columns, output
+        initial = _initial_state(self.initial_state, query, options.buckets)
+        return PandasOperator(options.name, options.buckets, query, 2, initial), frame.columns, output
 
 
 def stateful(
@@ -279,7 +278,7 @@ def _internal_schema(state: T.StructType) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _initial_state(frame: DataFrame | None, query: StatefulQuery, buckets: int) -> dict[int, bytes]:
+def _initial_state(frame: DataFrame | None, query: StatefulQuery | PandasQuery, buckets: int) -> dict[int, bytes]:
     """Collect an initial state, parted by bucket."""
     if frame is None:
         return {}

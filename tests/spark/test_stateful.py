@@ -139,17 +139,24 @@ def test_a_compiled_function_with_event_time_timeouts(spark):
     duel([source], own, latest(frame), "update", [[step] for step in steps], restart_after=[2], metrics="latest")
 
 
-def test_initial_state(spark):
-    @mr.stateful(
-        keys=["user"], state="n long", output="user string, n long",
-        initial_state=spark.createDataFrame([("a", 5), ("z", 7)], "user string, n long"),
-    )  # fmt: skip
+def total(key, pdfs, state: GroupState):
+    n = (state.get[0] if state.exists else 0) + sum(len(pdf) for pdf in pdfs)
+    state.update((n,))
+    yield pd.DataFrame({"user": [key[0]], "n": [n]})
+
+
+@pytest.mark.parametrize("engine", ["jit", "pandas"])
+def test_initial_state(spark, engine):
     def counted(key, rows, state, out):
         state.n += len(rows)
         out.emit(key.user, state.n)
 
+    begin = spark.createDataFrame([("a", 5), ("z", 7)], "user string, n long")
+    make = mr.stateful(
+        keys=["user"], state="n long", output="user string, n long", engine=engine, initial_state=begin
+    )  # fmt: skip
     source = Source(spark, EVENTS)
-    running = Running(counted(source.frame()), "update").start()
+    running = Running(make(counted if engine == "jit" else total)(source.frame()), "update").start()
     for step in (rows(("a", 1), ("b", 1)), rows(("z", 1))):
         source.add(step)
         running.process()
@@ -158,6 +165,16 @@ def test_initial_state(spark):
     assert [sorted(map(tuple, batch)) for batch in running.batches.values()] == [
         [("a", 6), ("b", 1), ("z", 7)], [("z", 8)],
     ]  # fmt: skip
+
+
+def test_initial_state_with_a_key_twice_is_refused(spark):
+    begin = spark.createDataFrame([("a", 5), ("a", 7)], "user string, n long")
+    make = mr.stateful(
+        keys=["user"], state="n long", output="user string, n long", engine="pandas", initial_state=begin
+    )
+    frame = spark.createDataFrame(rows(("a", 1)), EVENTS)
+    with pytest.raises(Exception, match="initial_state: a key comes twice"):
+        make(total)(frame).collect()
 
 
 def test_processing_time_timeouts(spark):
