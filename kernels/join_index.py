@@ -16,9 +16,9 @@ from numba import njit
 
 from .columns import Column
 from .expiry import END, TimeSlots
-from .hash_table import ABSENT, HashTable
+from .hash_table import ABSENT, AHEAD, HashTable
 from .keys import KeyLayout
-from .memory import grown
+from .memory import grown, prefetch
 from .row_store import RowStore, write
 
 # Candidate pairs are made this many at a time, so that a key with many rows on both sides needs no
@@ -193,6 +193,21 @@ def pair_rows(keys, following, groups, base, cursor, probing, stored):
         row += 1
     cursor[0] = row
     return done
+
+
+@njit(cache=True, nogil=True)
+def near_pairs(probing, stored, mine, theirs, least, greatest):
+    """Move the pairs whose stored time less the probing one lies within bounds to the front; returns how many."""
+    count, pairs = 0, len(probing)
+    for i in range(pairs):
+        if i + AHEAD < pairs:
+            prefetch(theirs, np.int64(stored[i + AHEAD]))
+        row, entry = probing[i], stored[i]
+        apart = theirs[entry] - mine[row]
+        # Every pair is written, and written over unless it counts: a branch here would be mispredicted.
+        probing[count], stored[count] = row, entry
+        count += (least <= apart) & (apart <= greatest)
+    return count
 
 
 @njit(cache=True, nogil=True)

@@ -12,7 +12,7 @@ import pyarrow.types as pt
 from .columns import plain_type, storage_type
 from .errors import InvalidArgument, UnsupportedType
 from .keys import KeyLayout
-from .time_bounds import SIDES, TimeBounds, value_watermark
+from .time_bounds import SIDES, TimeBounds, nearness, value_watermark
 from .watermark import limit_of
 
 JOIN_TYPES = ("inner", "left_outer", "right_outer", "full_outer", "left_semi")
@@ -53,6 +53,8 @@ class Join:
         has no watermark.
     bounds
         what the condition says about right time − left time.
+    only_bounds
+        whether the residual says nothing beyond bounds that are exact.
     left_filter, right_filter
         the parts of the condition that look at one side only.
     residual
@@ -82,6 +84,7 @@ class Join:
         right_filter: Filter | None = None,
         residual: Condition | None = None,
         null_safe: Collection[int] = (),
+        only_bounds: bool = False,
     ) -> None:
         # Dictionaries and views are kept, and come out, as the plain values they stand for.
         self.schemas = {
@@ -95,6 +98,7 @@ class Join:
         self.bounds = tuple(bounds)
         self.residual = residual
         self.null_safe = frozenset(null_safe)
+        self.only_bounds = only_bounds
         self._check()
         self.key_types = [self._key_type(a, b) for a, b in self.keys]
         self.layout = KeyLayout(self.key_types)
@@ -129,6 +133,16 @@ class Join:
             for mine, other in pairs
             if here.field(mine).type.equals(there.field(other).type) and not pt.is_floating(here.field(mine).type)
         }
+
+    def nearness(self, side: str) -> tuple[int, int] | None:
+        """Least and greatest time, in microseconds, from a row of a side to one of the other that it may match."""
+        limits = nearness(self.bounds)
+        types = [self.schemas[s].field(time).type for s, time in self.times.items() if time is not None]
+        # Clock readings and points in time are not compared as numbers.
+        alike = len(types) == 2 and all(t.unit == "us" and (t.tz is None) == (types[0].tz is None) for t in types)
+        if limits is None or not alike:
+            return None
+        return limits if side == "left" else (-limits[1], -limits[0])
 
     @property
     def expiry_key(self) -> int | None:

@@ -13,6 +13,7 @@ from .errors import InvalidArgument, MillraceError, StateFormatError
 from .join_index import NO_ROWS, PAIRS_AT_ONCE, JoinIndex, chosen_pairs
 from .join_query import ROW_SLOT, Join
 from .metrics import JoinMetrics, milliseconds
+from .nearness import Nearness
 from .row_store import is_stretch
 from .state_format import CURRENT_VERSION, check_version, dump_state, load_state, require_same, require_schema
 from .time_bounds import SIDES
@@ -194,11 +195,16 @@ class JoinState:
         if self.join.residual is None:
             yield from candidates
             return
+        near = Nearness.between(self.join, side, batch, self.sides[OTHER[side]].store)
         found: list[tuple[np.ndarray, np.ndarray]] = []
         count = 0
         for probing, stored in candidates:
-            holds = self._holds(side, batch, probing, stored)
-            found.append(chosen_pairs(probing, stored, holds))
+            if near is not None:
+                probing, stored = near.pairs(probing, stored)
+            if near is not None and near.suffices:
+                found.append((probing.copy(), stored.copy()))
+            else:
+                found.append(chosen_pairs(probing, stored, self._holds(side, batch, probing, stored)))
             count += len(found[-1][0])
             # Few large pieces of output cost less than many small ones.
             if count > PAIRS_AT_ONCE // 2:

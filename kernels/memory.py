@@ -56,6 +56,22 @@ def load_word(typing_context, data, index):
 
 
 @intrinsic
+def store_word(typing_context, data, index, word):
+    """Write one little-endian word as eight bytes of a uint8 array from `index` on.
+
+    The caller makes sure that all eight lie inside the array.
+    """
+
+    def generate(context, builder, signature, args):
+        address = _element_address(context, builder, signature.args[0], args[0], args[1])
+        pointer = builder.bitcast(address, ir.IntType(64).as_pointer())
+        builder.store(args[2], pointer, align=1)
+        return context.get_dummy_value()
+
+    return types.void(data, types.int64, types.uint64), generate
+
+
+@intrinsic
 def copy_bytes(typing_context, source, start, target, at, length):
     """Copy `length` bytes of one uint8 array into another, with memcpy."""
 

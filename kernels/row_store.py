@@ -20,7 +20,7 @@ from numba import njit
 
 from .arena import Arena, gather_spans
 from .columns import Form, bitmap_of, bytes_array, column_of, form_or_none, plain_array, plain_type
-from .memory import empty, grown, prefetch
+from .memory import empty, freeze, grown, prefetch
 from .number_pool import NumberPool
 
 # Dropped bytes and nested rows below this much are not worth a rebuild.
@@ -79,6 +79,12 @@ class RowStore:
         schema = pa.schema([self.schema.field(i) for i in chosen])
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
+    def words(self, column: int) -> tuple[np.ndarray, bool]:
+        """Give an eight-byte column's values by row number, and whether some may be null; those are anything."""
+        stored = self._columns[column]
+        assert isinstance(stored, FixedColumn)
+        return freeze(stored.values), stored.may_have_nulls
+
     def drop(self, numbers: np.ndarray) -> None:
         """Forget rows. Their numbers are used again."""
         self._pool.give_back(numbers)
@@ -118,6 +124,10 @@ class Validity:
     def nbytes(self, rows: int) -> int:
         return 0 if self._valid is None else rows
 
+    @property
+    def seen_nulls(self) -> bool:
+        return self._valid is not None
+
     def put(self, numbers: np.ndarray, array: pa.Array) -> None:
         if array.null_count and self._valid is None:
             self._valid = np.ones(0, np.bool_)
@@ -145,8 +155,12 @@ class FixedColumn:
         self._width = width
         self._dtype = word or np.uint8
         shape = (0,) if word else (0, width)
-        self._values = np.empty(shape, self._dtype)
+        self.values = np.empty(shape, self._dtype)
         self._validity = Validity()
+
+    @property
+    def may_have_nulls(self) -> bool:
+        return self._validity.seen_nulls
 
     def nbytes(self, rows: int) -> int:
         return rows * self._width + self._validity.nbytes(rows)
@@ -154,8 +168,8 @@ class FixedColumn:
     def put(self, numbers: np.ndarray, array: pa.Array) -> None:
         self._validity.put(numbers, array)
         if len(numbers):
-            self._values = grown(self._values, len(self._values), int(numbers.max()) + 1)
-            write(self._values, numbers, self._raw(array))
+            self.values = grown(self.values, len(self.values), int(numbers.max()) + 1)
+            write(self.values, numbers, self._raw(array))
 
     def _raw(self, array: pa.Array) -> np.ndarray:
         """The values' bytes; those of null rows are whatever Arrow left there."""
@@ -163,7 +177,7 @@ class FixedColumn:
             return column_of(array).values.astype(np.uint8)
         buffer, start, rows = array.buffers()[1], array.offset * self._width, len(array)
         flat = np.frombuffer(buffer, np.uint8, rows * self._width, start)
-        return flat.view(self._dtype).reshape((rows, *self._values.shape[1:]))
+        return flat.view(self._dtype).reshape((rows, *self.values.shape[1:]))
 
     def get(self, numbers: np.ndarray, data_type: pa.DataType) -> pa.Array:
         values = self._gather(numbers)
@@ -174,9 +188,9 @@ class FixedColumn:
 
     def _gather(self, numbers: np.ndarray) -> np.ndarray:
         if self._width != 8:
-            return self._values.take(numbers, axis=0)
+            return self.values.take(numbers, axis=0)
         values = np.empty(len(numbers), np.uint64)
-        gather_values(self._values, numbers, values)
+        gather_values(self.values, numbers, values)
         return values
 
     def drop(self, numbers: np.ndarray, pool: NumberPool) -> None:

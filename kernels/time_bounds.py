@@ -15,6 +15,7 @@ from .errors import InvalidArgument
 from .watermark import MICROSECONDS_PER_MS
 
 SIDES = ("left", "right")
+ENDLESS = 2**62
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,31 @@ class TimeBounds:
 
     lower: Bound | None = None
     upper: Bound | None = None
+    # Whether no pair of rows outside satisfies the condition. Casts and calendar days make bounds that only
+    # tell how long rows are kept.
+    exact: bool = False
 
     def __post_init__(self) -> None:
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
             if bound is not None and not isinstance(bound, Bound):
                 raise InvalidArgument.of(name, bound, "a Bound, or None")
+
+
+def nearness(bounds: Sequence[TimeBounds]) -> tuple[int, int] | None:
+    """Give the least and greatest right time − left time of pairs that may match; None where nothing limits it.
+
+    Examples
+    --------
+    >>> nearness([TimeBounds(lower=Bound(0, closed=False), exact=True), TimeBounds(upper=Bound(20), exact=True)])
+    (1, 20)
+    """
+    exact = [one for one in bounds if one.exact]
+    lowers = [one.lower.microseconds + (not one.lower.closed) for one in exact if one.lower is not None]
+    uppers = [one.upper.microseconds - (not one.upper.closed) for one in exact if one.upper is not None]
+    if not lowers and not uppers:
+        return None
+    # Beyond any two times there are, and far from where numbers wrap around.
+    return max(lowers, default=-ENDLESS), min(uppers, default=ENDLESS)
 
 
 def value_watermark(bounds: Sequence[TimeBounds], side: str, watermark_ms: int) -> int | None:

@@ -58,7 +58,7 @@ class AggregateOperator:
     def encoder(self, side: int, buckets: Sequence[int]) -> Encoder:
         return AggregateEncoder(self.query, buckets, self.map_side)
 
-    def open(self, bucket: int, saved: bytes | None) -> AggregateBucket:
+    def open(self, bucket: int, saved: bytes | memoryview | None) -> AggregateBucket:
         if saved is None:
             state = GroupState(self.query, self.output_mode)
         else:

@@ -60,6 +60,8 @@ class JoinPlan:
         what the condition says about right time − left time.
     residual
         what else must hold of a pair of rows.
+    only_bounds
+        whether the residual says nothing beyond bounds that are exact.
     notes
         for each range of times that limits nothing, a sentence that says so and why: the user should know.
 
@@ -85,6 +87,7 @@ class JoinPlan:
     right_filter: str | None
     bounds: tuple[TimeBounds, ...]
     residual: Expression | None
+    only_bounds: bool
     notes: tuple[str, ...]
 
     def join(self, ansi: bool = True) -> Join:
@@ -103,6 +106,7 @@ class JoinPlan:
             right_filter=_filter("right", self.right_filter, right),
             residual=None if self.residual is None else CompiledCondition(self.residual, left, right, ansi),
             null_safe=self.null_safe,
+            only_bounds=self.only_bounds,
         )  # fmt: skip
 
 
@@ -137,7 +141,7 @@ def analyse(
     >>> plan.right_columns
     (('__millrace_1', "(`page` LIKE 'a%')"),)
     >>> plan.bounds[1]
-    TimeBounds(lower=None, upper=Bound(microseconds=20000000, closed=True))
+    TimeBounds(lower=None, upper=Bound(microseconds=20000000, closed=True), exact=True)
     >>> print(plan.residual)
     ((right.ct >= left.ts) and (right.ct <= (left.ts + datetime.timedelta(seconds=20))))
     """
@@ -169,6 +173,7 @@ def analyse(
         right_filter=passing["right"],
         bounds=tuple(bounds),
         residual=call("and", *conditions) if len(conditions) > 1 else next(iter(conditions), None),
+        only_bounds=len(bounds) == len(rest) and all(one.exact for one in bounds),
         notes=tuple(notes),
     )
 

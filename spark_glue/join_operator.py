@@ -47,7 +47,7 @@ class JoinOperator:
         schema = (self.plan.left_schema, self.plan.right_schema)[side]
         return RowsEncoder(schema, names, self.join.key_types, buckets, kind_of(side))
 
-    def open(self, bucket: int, saved: bytes | None) -> JoinBucket:
+    def open(self, bucket: int, saved: bytes | memoryview | None) -> JoinBucket:
         state = JoinState(self.join) if saved is None else JoinState.from_bytes(self.join, saved, self.buckets)
         return JoinBucket(state, self)
 

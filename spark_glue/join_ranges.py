@@ -13,6 +13,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
+from ..kernels.durations import MICROSECONDS
 from ..kernels.time_bounds import Bound, TimeBounds
 from .join_constants import constant
 from .join_sql import columns_of, quote
@@ -32,6 +33,8 @@ class _Terms:
         self._names = times
         self.times = dict.fromkeys(times, 0)
         self.microseconds = Fraction(0)
+        # Casts cut off parts of seconds, and a day has not always twenty-four hours.
+        self.exact = True
 
     def add(self, node: exp.Expr, sign: int) -> str:
         """Add a part, telling what kind of value it is: "time", "number" or "interval"."""
@@ -58,6 +61,7 @@ class _Terms:
         if value is None:
             raise NotARange(f"{quote(node)} is neither a number of seconds nor an interval of days to seconds")
         self.microseconds += sign * value.microseconds
+        self.exact &= value.is_interval and abs(value.microseconds) < MICROSECONDS["day"]
         return "interval" if value.is_interval else "number"
 
     def _add_cast(self, node: exp.Expr, sign: int) -> str:
@@ -66,6 +70,7 @@ class _Terms:
         if name not in _NUMBERS + _TIMES:
             raise NotARange(f"{quote(node)} is a cast to neither a number nor a timestamp")
         self.add(node.this, sign)
+        self.exact = False
         return "number" if name in _NUMBERS else "time"
 
     def _add_column(self, node: exp.Column, sign: int) -> str:
@@ -107,7 +112,7 @@ def time_bounds(node: exp.Expr, times: Mapping[str, str]) -> TimeBounds:
     --------
     >>> from .join_sql import parse
     >>> time_bounds(parse("left.t < right.t - interval 5 seconds"), {"left": "t", "right": "t"})
-    TimeBounds(lower=Bound(microseconds=5000000, closed=False), upper=None)
+    TimeBounds(lower=Bound(microseconds=5000000, closed=False), upper=None, exact=True)
     """
     if not isinstance(node, exp.LT | exp.LTE | exp.GT | exp.GTE):
         raise NotARange("it is not a comparison with <, <=, > or >=")
@@ -120,9 +125,9 @@ def time_bounds(node: exp.Expr, times: Mapping[str, str]) -> TimeBounds:
     closed = isinstance(node, exp.LTE | exp.GTE)
     # larger − smaller > 0 is ±(right − left) + microseconds > 0. Parts of a microsecond err on the safe side.
     if terms.times == {"left": -1, "right": 1}:
-        return TimeBounds(lower=Bound(math.floor(-terms.microseconds), closed))
+        return TimeBounds(lower=Bound(math.floor(-terms.microseconds), closed), exact=terms.exact)
     if terms.times == {"left": 1, "right": -1}:
-        return TimeBounds(upper=Bound(math.ceil(terms.microseconds), closed))
+        return TimeBounds(upper=Bound(math.ceil(terms.microseconds), closed), exact=terms.exact)
     raise NotARange("it does not compare one event time with the other")
 
 

@@ -74,7 +74,7 @@ class Operator(Protocol):
     def encoder(self, side: int, buckets: Sequence[int]) -> Encoder:
         """Make what encodes one task's rows of an input."""
 
-    def open(self, bucket: int, saved: bytes | None) -> BucketState:
+    def open(self, bucket: int, saved: bytes | memoryview | None) -> BucketState:
         """Load a bucket's state, or begin one."""
 
     def run_bounded(self, bucket: int, parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:

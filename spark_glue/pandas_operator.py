@@ -34,7 +34,7 @@ class PandasOperator:
     def encoder(self, side: int, buckets: Sequence[int]) -> Encoder:
         return RowsEncoder(self.query.schema, self.query.keys, self.query.key_types, buckets, ROWS)
 
-    def open(self, bucket: int, saved: bytes | None) -> PandasBucket:
+    def open(self, bucket: int, saved: bytes | memoryview | None) -> PandasBucket:
         if saved is not None:
             state = PandasState.from_bytes(self.query, saved, self.buckets)
         elif bucket in self.initial:

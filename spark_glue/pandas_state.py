@@ -331,7 +331,7 @@ class PandasState:
         return by_name(self.query.state.toInternal(values), self.query.state)
 
     @classmethod
-    def from_bytes(cls, query: PandasQuery, data: bytes, buckets: int) -> PandasState:
+    def from_bytes(cls, query: PandasQuery, data: bytes | memoryview, buckets: int) -> PandasState:
         """Read a state that `to_bytes` wrote."""
         saved = load_state(data, OPERATOR)
         require_same("query", saved.header.get("query", {}), query.describe())

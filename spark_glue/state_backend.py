@@ -16,7 +16,7 @@ from ..kernels.errors import InvalidArgument
 class StateBackend(Protocol):
     """Opens handles and makes new ones."""
 
-    def open(self, handle: str) -> bytes:
+    def open(self, handle: str) -> bytes | memoryview:
         """Give the bytes that a handle stands for."""
 
     def commit(self, state: bytes) -> str:
@@ -28,11 +28,11 @@ class InlineBackend:
 
     Examples
     --------
-    >>> InlineBackend().open(InlineBackend().commit(b"state"))
+    >>> bytes(InlineBackend().open(InlineBackend().commit(b"state")))
     b'state'
     """
 
-    def open(self, handle: str) -> bytes:
+    def open(self, handle: str) -> memoryview:
         return from_text(handle)
 
     def commit(self, state: bytes) -> str:

@@ -45,7 +45,7 @@ class StatefulOperator:
     def encoder(self, side: int, buckets: Sequence[int]) -> Encoder:
         return RowsEncoder(self.travelling, self.query.keys, self.query.key_types, buckets, ROWS)
 
-    def open(self, bucket: int, saved: bytes | None) -> StatefulBucket:
+    def open(self, bucket: int, saved: bytes | memoryview | None) -> StatefulBucket:
         if saved is not None:
             return StatefulBucket(KeyedState.from_bytes(self.query, saved, self.buckets), self)
         state = KeyedState(self.query)

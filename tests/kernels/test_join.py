@@ -75,7 +75,7 @@ def joins(draw):
     """A join and its model, built from one choice of everything."""
     keys = draw(st.sampled_from([[("lk", "rk")], [("lk", "rk"), ("ls", "rs")], [("lk", "rk"), ("lt", "rt")]]))
     times = {LEFT: draw(st.sampled_from(["lt", "lt", None])), RIGHT: draw(st.sampled_from(["rt", "rt", None]))}
-    bounds = draw(st.lists(st.builds(TimeBounds, ENDS, ENDS), max_size=2))
+    bounds = draw(st.lists(st.builds(TimeBounds, ENDS, ENDS, st.booleans()), max_size=2))
     null_safe = frozenset(draw(st.sampled_from([[], [], [0]])))
     how = draw(st.sampled_from(JOIN_TYPES))
     filters = {
@@ -93,6 +93,7 @@ def joins(draw):
     join = Join(
         LEFT_SCHEMA, RIGHT_SCHEMA, keys, how, times[LEFT], times[RIGHT], bounds,
         Rows(filters[LEFT]), Rows(filters[RIGHT]), Pairs(residual), null_safe,
+        only_bounds=not odd and all(one.exact for one in bounds),
     )  # fmt: skip
     return join, model
 
@@ -182,8 +183,8 @@ def flags(state: JoinState, side: str) -> Counter:
 def test_all_output_together_is_a_join_of_all_input(batches, how):
     """With the watermark at the end of time, at last, DuckDB and Polars give the same for the whole input."""
     residual = Pairs(lambda a, b: a["lt"] is not None and b["rt"] is not None and 0 <= b["rt"] - a["lt"] <= 5 * SECOND)
-    bounds = [TimeBounds(Bound(0), Bound(5 * SECOND))]
-    join = Join(LEFT_SCHEMA, RIGHT_SCHEMA, [("lk", "rk")], how, "lt", "rt", bounds, residual=residual)
+    bounds = [TimeBounds(Bound(0), Bound(5 * SECOND), exact=True)]
+    join = Join(LEFT_SCHEMA, RIGHT_SCHEMA, [("lk", "rk")], how, "lt", "rt", bounds, residual=residual, only_bounds=True)
     state, output = JoinState(join), []
     timed = [([r for r in a if r["lt"] is not None], [r for r in b if r["rt"] is not None]) for a, b in batches]
     for left, right in timed:

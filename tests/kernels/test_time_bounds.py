@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from millrace.kernels import InvalidArgument
-from millrace.kernels.time_bounds import Bound, TimeBounds, value_watermark
+from millrace.kernels.time_bounds import Bound, TimeBounds, nearness, value_watermark
 
 SECOND, MS = 1_000_000, 1000
 
@@ -70,6 +70,13 @@ def holds(bounds: TimeBounds, difference: int) -> bool:
     above = lower is None or difference > lower.microseconds or (lower.closed and difference == lower.microseconds)
     below = upper is None or difference < upper.microseconds or (upper.closed and difference == upper.microseconds)
     return above and below
+
+
+@given(st.lists(st.builds(TimeBounds, ENDS, ENDS, st.booleans()), max_size=3), st.integers(-24, 24))
+def test_pairs_are_near_where_all_exact_bounds_hold(bounds, quarter):
+    difference, limits = quarter * SECOND // 4, nearness(bounds)
+    near = limits is None or limits[0] <= difference <= limits[1]
+    assert near == all(holds(one, difference) for one in bounds if one.exact)
 
 
 def test_arguments_that_cannot_be():

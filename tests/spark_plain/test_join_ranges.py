@@ -124,5 +124,24 @@ def test_windows_bound_nothing():
 
 def test_bounds_are_what_the_kernel_has():
     assert plan("rt between lt - interval 1 second and lt + interval 5 seconds").bounds == (
-        TimeBounds(lower=Bound(-1_000_000)), TimeBounds(upper=Bound(5_000_000)),
+        TimeBounds(lower=Bound(-1_000_000), exact=True), TimeBounds(upper=Bound(5_000_000), exact=True),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("on", "exact", "only_bounds"),
+    [
+        ("rt between lt and lt + interval 20 seconds", [True, True], True),
+        ("lt < rt - interval 23 hours 59 minutes", [True], True),
+        # A day of the session's zone may have twenty-three or twenty-five hours.
+        ("lt < rt - interval 1 day", [False], False),
+        ("lt < rt - interval 12 hours and rt < lt + interval 25 hours", [True, False], False),
+        # 5.0 and 0.9 are five seconds apart once they are cast, and 4.1 before.
+        ("cast(rt as long) >= cast(lt as long) + 5", [False], False),
+        ("rt >= lt and ln < rn", [True], False),
+        ("rt >= lt and rt <= lt + interval 1 month", [True], False),
+    ],
+)
+def test_bounds_that_no_matching_pair_lies_outside_of(on, exact, only_bounds):
+    p = plan(on)
+    assert ([one.exact for one in p.bounds], p.only_bounds) == (exact, only_bounds)
