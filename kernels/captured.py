@@ -56,6 +56,19 @@ class CapturedFunction:
         """File and line, for messages."""
         return f"{self.file}, line {self.line}"
 
+    def gives_out(self) -> str | None:
+        """Say what the function gives to its caller; None if nothing."""
+        nodes: list[ast.AST] = [*_definition(self.source, self.name, self.name).body]
+        while nodes:
+            node = nodes.pop()
+            if isinstance(node, ast.Yield | ast.YieldFrom):
+                return "yields"
+            if isinstance(node, ast.Return) and node.value is not None and ast.unparse(node.value) != "None":
+                return f"returns {ast.unparse(node.value)}"
+            if not isinstance(node, ast.FunctionDef | ast.Lambda):
+                nodes += ast.iter_child_nodes(node)
+        return None
+
 
 def capture(function: Callable, argument: str) -> CapturedFunction:
     """Capture a function, compiled by Numba or not; `argument` names it in messages.

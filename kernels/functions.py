@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from .errors import InvalidArgument
+
 
 @dataclass(frozen=True)
 class Aggregate:
@@ -18,6 +20,12 @@ class Aggregate:
     ignore_nulls: bool = False
     # Of a function that is not one of this package's: whatever can bind it, see `user_aggregates`.
     definition: Any = None
+
+    def __post_init__(self) -> None:
+        for column in self.columns:
+            if not isinstance(column, str):
+                given = column if isinstance(column, str | int | float) else f"a {type(column).__name__}"
+                raise InvalidArgument(f"{self.function}: got {given}, accepted is the name of a column, as text")
 
     def __str__(self) -> str:
         inside = ", ".join(self.columns) or "*"

@@ -245,6 +245,11 @@ def _captured(function: Callable) -> CapturedFunction:
     if len(captured.arguments) != 4:
         given = f"{captured.name}({', '.join(captured.arguments)})"
         raise InvalidArgument(f"function: got {given}, accepted is a function of (key, rows, state, out)")
+    said = captured.gives_out()
+    if said is not None:
+        raise InvalidArgument(
+            f"function: {captured.name} {said} ({captured.where}), accepted is out.emit(…) for each row that comes out"
+        )
     return captured
 
 

@@ -29,16 +29,36 @@ class FrameSlices:
     ends: np.ndarray
 
 
+def _minded_nulls(array: pa.Array) -> Iterator[np.ndarray]:
+    """For each integer or boolean of a column, be it within lists, tell the rows that have a null of it."""
+    if pt.is_integer(array.type) or pt.is_boolean(array.type):
+        if array.null_count:
+            yield array.is_null().to_numpy(zero_copy_only=False)
+    elif pt.is_struct(array.type):
+        for field in array.flatten():
+            yield from _minded_nulls(field)
+    elif pt.is_list(array.type) or pt.is_map(array.type):
+        offsets = array.offsets.to_numpy()
+        for elements in _minded_nulls(array.items if pt.is_map(array.type) else array.values):
+            before = np.r_[0, np.cumsum(elements)]
+            yield before[offsets[1:]] > before[offsets[:-1]]
+
+
 def _alike(arrays: Sequence[pa.Array], firsts: np.ndarray) -> Iterator[np.ndarray]:
-    """Part stretches by which of the columns that mind nulls have any in them."""
-    minding = [a for a in arrays if a.null_count and (pt.is_integer(a.type) or pt.is_boolean(a.type))]
-    if not minding:
+    """Part stretches by which of the columns that mind nulls have any in them, at any depth."""
+    nulls = [np.logical_or.reduceat(rows, firsts) for array in arrays for rows in _minded_nulls(array) if rows.any()]
+    if not nulls:
         yield np.arange(len(firsts))
         return
-    nulls = [np.logical_or.reduceat(a.is_null().to_numpy(zero_copy_only=False), firsts) for a in minding]
     _, pattern = np.unique(np.stack(nulls, axis=1), axis=0, return_inverse=True)
     order = np.argsort(pattern, kind="stable")
     yield from np.split(order, np.flatnonzero(np.diff(pattern[order])) + 1)
+
+
+def _series_of(array: pa.Array) -> pd.Series:
+    """One column as Spark converts it: integers within nested values stay integers beside nulls."""
+    options = {"date_as_object": True, "coerce_temporal_nanoseconds": True}
+    return array.to_pandas(integer_object_nulls=pt.is_nested(array.type), **options)
 
 
 class FrameConverter:
@@ -56,10 +76,7 @@ class FrameConverter:
 
     def to_pandas(self, arrays: Sequence[pa.Array]) -> pd.DataFrame:
         """Give columns as a frame."""
-        columns = [
-            convert(array.to_pandas(date_as_object=True, coerce_temporal_nanoseconds=True))
-            for array, convert in zip(arrays, self._to_pandas, strict=True)
-        ]
+        columns = [convert(_series_of(array)) for array, convert in zip(arrays, self._to_pandas, strict=True)]
         return pd.concat(columns, axis=1, keys=self._names)
 
     def slices(self, arrays: Sequence[pa.Array], firsts: np.ndarray) -> Iterator[FrameSlices]:

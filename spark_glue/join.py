@@ -72,8 +72,10 @@ def join(
             watermarks=(("ts", "10 seconds"), ("click_time", "10 seconds")),
         )
     """
+    for side, frame in zip(SIDES, (left, right), strict=True):
+        if not hasattr(frame, "isStreaming"):
+            raise InvalidArgument.of(side, frame, "a Spark DataFrame")
     options = Options.checked(left, buckets, state_backend, state_format_version, name)
-    _check_frames(left, right)
     frames = _marked((left, right), watermarks)
     if left.isStreaming != right.isStreaming:
         return join_static(frames, on, join_type(how), output_mode, [bool(aliases_of(f)) for f in (left, right)])
@@ -109,11 +111,6 @@ def join(
         late_is_current=options.late_is_current,
     )
     return run_streaming(inputs, operator, settings, schema).select(*_named(plan, left, right))
-
-
-def _check_frames(left: DataFrame, right: DataFrame) -> None:
-    if not hasattr(right, "isStreaming"):
-        raise InvalidArgument.of("right", right, "a Spark DataFrame")
 
 
 def _marked(frames: tuple[DataFrame, DataFrame], watermarks: Watermarks | None) -> list[DataFrame]:

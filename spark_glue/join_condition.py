@@ -204,6 +204,8 @@ def _conjuncts(
         on = [alone.name]
     if not isinstance(on, Sequence) or not on or not all(isinstance(name, str) for name in on):
         raise InvalidArgument.of("on", on, "a condition as text, or a list of names of columns that both inputs have")
+    if len(set(on)) < len(on):
+        raise InvalidArgument.of("on", list(on), "each name once")
     using = tuple((column_named(n, "left", sides["left"]), column_named(n, "right", sides["right"])) for n in on)
     return [exp.EQ(this=reference("left", a), expression=reference("right", b)) for a, b in using], using
 

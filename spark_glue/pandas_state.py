@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,10 @@ class PandasQuery:
 
     def __getstate__(self) -> dict[str, object]:
         return {k: v for k, v in self.__dict__.items() if k not in ("frames", "results", "key_frames", "layout")}
+
+    @property
+    def name(self) -> str:
+        return name_of(self.function)
 
     @property
     def key_types(self) -> list[pa.DataType]:
@@ -155,7 +159,7 @@ class PandasState:
         frames = [frame for frame in frames if not isinstance(frame, pd.DataFrame) or len(frame)]
         output = 0
         if frames:
-            result = self.query.results.to_arrow(frames, self.query.function.__name__)
+            result = self.query.results.to_arrow(frames, self.query.name)
             output = result.num_rows
             yield result
         if clock.watermark_ms is not None:
@@ -269,8 +273,8 @@ class PandasState:
         )
         results = self.query.function(key, iter([rows]), state)
         if isinstance(results, pd.DataFrame) or not isinstance(results, Iterable):
-            name, given = self.query.function.__name__, type(results).__name__
-            raise MillraceError(f"{name}: it returned {given}, accepted is an iterable of pandas frames")
+            given = type(results).__name__
+            raise MillraceError(f"{self.query.name}: it returned {given}, accepted is an iterable of pandas frames")
         yield from results
         self._judge(group, state)
 
@@ -342,6 +346,20 @@ class PandasState:
         state = cls(query, saved.bodies[0])
         state.watermark_ms = saved.header.get("watermark_ms")
         return state
+
+
+def name_of(function: Callable) -> str:
+    """What to call a function in messages: a partial one by what it calls, an object by its class.
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> name_of(print), name_of(partial(partial(print, 1), 2)), name_of(type("Counter", (), {"__call__": print})())
+    ('print', 'print', 'Counter')
+    """
+    while isinstance(function, partial):
+        function = function.func
+    return getattr(function, "__name__", type(function).__name__)
 
 
 def in_order(value: Any, data_type: T.DataType) -> Any:

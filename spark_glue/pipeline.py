@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -48,16 +49,33 @@ def run_streaming(
     return _decoded(observed.where("blob is not null").select("blob"), schema)
 
 
+# What Spark does not allow before an applyInPandasWithState, as plans name it.
+NOT_BEFORE = {
+    "FlatMapGroupsInPandasWithState": "another stateful function or operator",
+    "Aggregate": "an aggregation of Spark's own",
+}
+
+
 def _require_single(inputs: Sequence[DataFrame]) -> None:
     """Refuse a second operator in one query. On Connect, where plans cannot be seen, Spark does when it starts."""
     for frame in inputs:
         plan = getattr(frame, "_jdf", None)
-        if plan is not None and "FlatMapGroupsInPandasWithState" in plan.queryExecution().analyzed().toString():
-            raise InvalidArgument(
-                "frame: it comes out of another stateful function or operator, accepted is one stateful operator of "
-                "Millrace a query, as Spark allows one applyInPandasWithState; write the first one's rows to a table "
-                "or topic with foreachBatch, and read that in a query of its own"
-            )
+        for name in _streaming_nodes(plan.queryExecution().analyzed()) if plan is not None else ():
+            if name in NOT_BEFORE:
+                raise InvalidArgument(
+                    f"frame: it comes out of {NOT_BEFORE[name]}, accepted is one stateful operator of Millrace a "
+                    "query, as Spark allows one applyInPandasWithState and none after an aggregation; write the first "
+                    "one's rows to a table or topic with foreachBatch, and read that in a query of its own"
+                )
+
+
+def _streaming_nodes(plan: Any) -> Iterator[str]:
+    """Names of the parts of a plan that work on streams."""
+    if plan.isStreaming():
+        yield plan.nodeName()
+        children = plan.children()
+        for i in range(children.size()):
+            yield from _streaming_nodes(children.apply(i))
 
 
 def run_bounded(inputs: Sequence[DataFrame], operator: Operator, schema: T.StructType) -> DataFrame:
@@ -67,11 +85,19 @@ def run_bounded(inputs: Sequence[DataFrame], operator: Operator, schema: T.Struc
 
 
 def _encoded(inputs: Sequence[DataFrame], operator: Operator, delay_ms: int | None) -> DataFrame:
-    frames = [frame.mapInArrow(Encode(operator, side), _parcel_schema(delay_ms)) for side, frame in enumerate(inputs)]
+    frames = [
+        _numbered(frame).mapInArrow(Encode(operator, side), _parcel_schema(delay_ms))
+        for side, frame in enumerate(inputs)
+    ]
     parcels = frames[0]
     for frame in frames[1:]:
         parcels = parcels.union(frame)
     return parcels
+
+
+def _numbered(frame: DataFrame) -> DataFrame:
+    """Columns under names that `mapInArrow` takes: it reads a dot or a backquote in a name as syntax."""
+    return frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
 
 
 def _parcel_schema(delay_ms: int | None) -> T.StructType:

@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from ..kernels.columns import column_of, storage_array
 from ..kernels.errors import InvalidArgument, UnsupportedType
+from ..kernels.keyed_state import KeyedState
 from ..kernels.keys import KeyLayout
 from ..kernels.narrow import write_stream
 from ..kernels.stateful_query import OUTPUT_MODES, TIMEOUTS, StatefulQuery
@@ -23,7 +24,7 @@ from .buckets import bucket_keys
 from .exchange import scatter
 from .options import Options
 from .pandas_operator import PandasOperator
-from .pandas_state import PandasQuery
+from .pandas_state import PandasQuery, PandasState, name_of
 from .pipeline import Settings, run_bounded, run_streaming
 from .rows_encoder import parts_of
 from .stateful_operator import StatefulOperator
@@ -56,11 +57,11 @@ class StatefulFunction:
 
     def __post_init__(self) -> None:
         # What `functools.update_wrapper` does, on a frozen object.
-        self.__dict__.update(__name__=self.function.__name__, __doc__=self.function.__doc__, __wrapped__=self.function)
+        self.__dict__.update(__name__=name_of(self.function), __doc__=self.function.__doc__, __wrapped__=self.function)
 
     def __call__(self, frame: DataFrame) -> DataFrame:
         """Apply the function to a streaming or batch frame."""
-        settings = {"name": self.function.__name__, **self.options}
+        settings = {"name": name_of(self.function), **self.options}
         options = Options.checked(frame, **settings)
         if frame.isStreaming and self.timeout == "EventTimeTimeout" and self.watermark is None:
             self._require_watermark(frame)
@@ -278,6 +279,18 @@ def _internal_schema(state: T.StructType) -> pa.Schema:
     return pa.schema(fields)
 
 
+def _require_loads(query: StatefulQuery | PandasQuery, rows: pa.RecordBatch) -> None:
+    """Refuse here an initial state that workers could not begin with."""
+    try:
+        if isinstance(query, StatefulQuery):
+            KeyedState(query).load_initial(rows)
+        else:
+            PandasState.initial(query, rows)
+    except InvalidArgument as error:
+        text = str(error)
+        raise InvalidArgument(text if text.startswith("initial_state") else f"initial_state: {text}") from error
+
+
 def _initial_state(frame: DataFrame | None, query: StatefulQuery | PandasQuery, buckets: int) -> dict[int, bytes]:
     """Collect an initial state, parted by bucket."""
     if frame is None:
@@ -290,6 +303,7 @@ def _initial_state(frame: DataFrame | None, query: StatefulQuery | PandasQuery, 
     parts: dict[int, bytes] = {}
     for batch in rows:
         keys = [column_of(storage_array(batch, n, t)) for n, t in zip(query.keys, query.key_types, strict=True)]
+        _require_loads(query, batch)
         numbers = parts_of(KeyLayout(query.key_types), keys, batch.num_rows, buckets)
         for parcel in scatter(batch, numbers, bucket_keys(buckets), 0):
             parts[parcel.bucket] = write_stream(parcel.rows).to_pybytes()

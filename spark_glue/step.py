@@ -7,6 +7,7 @@ reader sees what it is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,8 @@ class Encode:
     side: int = 0
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return pack(self._parcels(batches))
+        with named(self.operator, "map task"):
+            yield from pack(self._parcels(batches))
 
     def _parcels(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Parcel]:
         buckets = bucket_keys(self.operator.buckets)
@@ -63,10 +65,8 @@ class BucketStep:
     def __call__(
         self, key: tuple[Any, ...], frames: Iterable[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
-        try:
+        with named(self.operator, f"bucket {key[0]}"):
             yield from self._run(key[0], frames, state)
-        except MillraceError as error:
-            raise type(error)(f"{self._place(key[0])}: {error}") from error
 
     def _run(self, number: int, frames: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         backend = backend_named(self.backend)
@@ -110,14 +110,19 @@ class BucketStep:
         row = {"blob": pd.Series([None if blob is None else blob.to_pybytes()], dtype=object)}
         return pd.DataFrame({**row, **{name: [value] for name, value in counts.items()}})
 
-    def _place(self, key: int) -> str:
-        return f"{self.operator.kind} {self.operator.name!r}, bucket {key}, batch {batch_number()}"
 
-
-def batch_number() -> str:
-    """Tell which micro-batch the task belongs to."""
-    task = TaskContext.get()
-    return (task.getLocalProperty("streaming.sql.batchId") if task else None) or "?"
+@contextmanager
+def named(operator: Operator, part: str) -> Iterator[None]:
+    """Let errors say where they happened: in which operator, bucket and micro-batch."""
+    try:
+        yield
+    except Exception as error:
+        task = TaskContext.get()
+        batch = task.getLocalProperty("streaming.sql.batchId") if task else None
+        place = f"{operator.kind} {operator.name!r}, {part}" + (f", batch {batch}" if batch else "")
+        if isinstance(error, MillraceError):
+            raise type(error)(f"{place}: {error}") from error
+        raise MillraceError(f"{place}: {type(error).__name__}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -133,10 +138,8 @@ class BoundedStep:
                 rows = None if kind == TICK else read_stream(blob)
                 by_bucket.setdefault(bucket, []).append(Parcel(bucket, kind, rows))
         for bucket, parcels in by_bucket.items():
-            try:
+            with named(self.operator, f"bucket {bucket}"):
                 yield from self.operator.run_bounded(bucket, parcels)
-            except MillraceError as error:
-                raise type(error)(f"{self.operator.kind} {self.operator.name!r}, bucket {bucket}: {error}") from error
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from ..kernels.durations import MICROSECONDS
+from ..kernels.durations import MICROSECONDS, sum_of_terms
 from ..kernels.errors import InvalidArgument
 from .arrow_schema import require_columns
 
 DELAY_KEY = "spark.watermarkDelayMs"
-_TERM = re.compile(r"\s*([+-]?\d+)\s+([a-z]+?)s?(?=\s|$)")
 # Spark counts the months of a delay as 31 days.
 _UNITS = {**MICROSECONDS, "month": 31 * MICROSECONDS["day"], "year": 12 * 31 * MICROSECONDS["day"]}
 _ACCEPTED = 'a column and a delay of zero or more, like ("ts", "10 minutes")'
@@ -36,8 +33,10 @@ def with_watermark(frame: DataFrame, argument: str, watermark: object) -> DataFr
     column, delay = watermark
     require_columns(argument, [column], frame.schema)
     data_type = frame.schema[column].dataType
-    if not isinstance(data_type, T.TimestampType | T.TimestampNTZType):
-        raise InvalidArgument(f"{argument}: column {column!r} is {data_type.simpleString()}, accepted is timestamp")
+    if not isinstance(data_type, T.TimestampType):
+        given = data_type.simpleString()
+        hint = f"; cast it with withColumn({column!r}, …) first" if isinstance(data_type, T.TimestampNTZType) else ""
+        raise InvalidArgument(f"{argument}: column {column!r} is {given}, accepted is timestamp{hint}")
     known = event_time_of(frame)
     if known is not None:
         raise InvalidArgument(
@@ -55,13 +54,7 @@ def check_delay(argument: str, delay: str) -> int:
     >>> check_delay("watermark", "1 hour 30 minutes")
     5400000
     """
-    rest, total, position = delay.lower().strip().removeprefix("interval "), 0, 0
-    while position < len(rest):
-        term = _TERM.match(rest, position)
-        if term is None or term[2] not in _UNITS:
-            raise InvalidArgument.of(argument, delay, _ACCEPTED)
-        total += int(term[1]) * _UNITS[term[2]]
-        position = term.end()
-    if not rest or total < 0:
+    total = sum_of_terms(delay, _UNITS)
+    if total is None or total < 0:
         raise InvalidArgument.of(argument, delay, _ACCEPTED)
     return total // 1000
