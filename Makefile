@@ -29,8 +29,8 @@ bench: $(VENV)/.bench
 bench-spark: $(VENV)/.bench java
 	$(BIN)/python benchmarks/end_to_end.py $(or $(BENCH),--json benchmarks/figures.json --resume --report benchmarks/REPORT.md)
 
-# Each in an environment of its own, for what they need clashes: Flink holds pyarrow below what Millrace needs,
-# and Pathway brings a hundred packages that would move versions of those that are measured.
+# Each in an environment of its own: Pathway brings a hundred packages, and holds pyarrow below the newest one,
+# which would change what Spark and Millrace are measured with.
 bench-engines: .venv-engines/bytewax .venv-engines/pathway
 
 .venv-engines/%: benchmarks/engines/%.txt

@@ -74,7 +74,9 @@ ENGINES = (
 
 # What else a user may think of, and why it is not here.
 LEFT_OUT = {
-    "Quix Streams": "reads from and writes to a Kafka broker, which is another program; nothing to feed files with",
+    "PyFlink": "installs and runs, but takes no batches from Python one after the other: `from_pandas` wants the whole "
+    "input at once, and its own Parquet reader is on Maven alone, so that there is nothing comparable to time",
+    "Quix Streams": "reads from and writes to a Kafka broker, another program that is not on PyPI",
     "Faust": "likewise needs Kafka",
     "Polars, DuckDB": "keep no state from one batch to the next, nor watermarks: what they compare with is the kernels "
     "alone, in `benchmarks/ratios.py`",

@@ -14,3 +14,8 @@ def table(heading: list[str], rows: list[list[str]], left: int = 1) -> str:
 def picture(path: Path, folder: Path, says: str) -> str:
     """A picture, linked from a page in the folder."""
     return f"![{says}]({path.relative_to(folder).as_posix()})\n"
+
+
+def rounded(ratio: float) -> str:
+    """A ratio to three digits or so."""
+    return f"{ratio:.2f}" if ratio < 10 else f"{ratio:.1f}"

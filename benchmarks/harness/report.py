@@ -7,7 +7,7 @@ from pathlib import Path
 
 from . import charts, report_engines, report_texts
 from .figures import Figures, Ratio, Spread, ratios_of, timed
-from .markdown import picture, table
+from .markdown import picture, rounded, table
 
 SECTIONS = (("aggregate", "Aggregate"), ("join", "Join"), ("stateful", "Stateful functions"))
 
@@ -42,7 +42,7 @@ def summary(ratios: list[Ratio]) -> Iterator[str]:
     missed = [ratio for ratio in wanted if ratio.verdict == "MISSED"]
     slower = [ratio for ratio in ratios if ratio.times < 1]
     if wanted:
-        yield f"**{len(wanted) - len(missed)} of {len(wanted)} ratios to reach were reached.**"
+        yield f"**{len(wanted) - len(missed)} of {len(wanted)} ratios to reach were reached.**\n"
     for ratio in missed:
         yield f"- **Missed:** {ratio.name} on {ratio.store}: {ratio.times:.2f} of {ratio.target:g}."
     if missed:
@@ -74,11 +74,10 @@ def section_of(section: str, title: str, entries: list[dict], folder: Path) -> I
 
 
 def ratio_row(ratio: Ratio) -> list[str]:
-    times = f"{ratio.times:.2f}" if ratio.times < 10 else f"{ratio.times:.1f}"
     verdict = {"": "", "reached": "reached", "MISSED": "**missed**"}[ratio.verdict]
     seconds = [f"{side.median / 1000:.2f} s" for side in (ratio.own, ratio.ours)]
     target = "" if ratio.target is None else f"{ratio.target:g}"
-    return [ratio.name, ratio.store, *seconds, f"**{times}**", target, verdict]
+    return [ratio.name, ratio.store, *seconds, f"**{rounded(ratio.times)}**", target, verdict]
 
 
 def side_rows(entry: dict) -> Iterator[list[str]]:

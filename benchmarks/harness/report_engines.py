@@ -8,7 +8,7 @@ from pathlib import Path
 from . import charts
 from .engine_programs import LEFT_OUT
 from .figures import Figures, Spread
-from .markdown import picture, table
+from .markdown import picture, rounded, table
 
 INTRODUCTION = """\
 Other engines that a Python user can install from PyPI for such a job on one machine, each in a process of its own, over
@@ -34,8 +34,11 @@ def section(figures: Figures, folder: Path) -> Iterator[str]:
         drawn = charts.engines(entries, folder / "charts" / "engines.png")
         yield picture(drawn, folder, "Rows a second of all engines")
     for entry in entries:
-        yield f"**{entry['title'].capitalize()}.** {entry['batches']} batches of {entry['rows']:,} rows, "
-        yield f"{entry['keys']:,} keys; {entry['checked rows']:,} rows of results compared.\n"
+        title = entry["title"][0].upper() + entry["title"][1:]
+        yield (
+            f"**{title}.** {entry['batches']} batches of {entry['rows']:,} rows, "
+            f"{entry['keys']:,} keys; {entry['checked rows']:,} rows of results compared.\n"
+        )
         yield table(["", "share of rows", "min", "median", "max", "figures", "Millrace is"], list(rows_of(entry)))
     if figures.engine_versions:
         yield "Versions: " + ", ".join(f"{name} {is_at}" for name, is_at in figures.engine_versions.items()) + ".\n"
@@ -51,6 +54,6 @@ def rows_of(entry: dict) -> Iterator[list[str]]:
     for run in sorted(entry["runs"], key=lambda run: -medians[run["engine"]]):
         rates = Spread.of(run["rates"])
         times = medians["Millrace"] / rates.median if "Millrace" in medians else None
-        said = "" if times is None or run["engine"] == "Millrace" else f"{times:.1f}× as fast"
+        said = "" if times is None or run["engine"] == "Millrace" else f"{rounded(times)}× as fast"
         speeds = [f"{rate:,.0f}" for rate in (rates.least, rates.median, rates.greatest)]
         yield [run["engine"], f"{run['share']:g}", *speeds, str(rates.count), said]
