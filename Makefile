@@ -35,7 +35,7 @@ bench-engines: .venv-engines/bytewax .venv-engines/pathway
 
 .venv-engines/%: benchmarks/engines/%.txt
 	$(PYTHON) -m venv $@
-	$@/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	$@/bin/python -m pip install --quiet --disable-pip-version-check --requirement $< || { rm -rf $@; exit 1; }
 	@touch $@
 
 soak: $(VENV)/.test java

@@ -162,3 +162,18 @@ def test_an_engine_runs_or_says_that_it_is_not_installed(engine):
         assert engine.run()["version"][0].isdigit()
     except engine_programs.Absent as reason:
         assert str(reason) == f"not installed; `make .venv-engines/{engine.name}` installs it"
+
+
+def test_a_tiny_measurement(tmp_path):
+    """Checked, measured, saved and reported, in a Spark of its own."""
+    made = tmp_path / "figures.json"
+    command = [sys.executable, str(BENCHMARKS / "end_to_end.py"), "--only", "stateful, compiled, 1,000 keys"]
+    sizes = ["--stores", "hdfs", "--rows", "300", "--keys", "20", "--batches", "1", "--warm-up", "1", "--memory", "1g"]
+    subprocess.run([*command, *sizes, "--json", str(made), "--report", str(tmp_path / "REPORT.md")], check=True)
+    (only,) = json.loads(made.read_text())["spark"]
+    # Each of four micro-batches of the check has rows of all of its two hundred keys.
+    assert (only["check"]["rows in"], only["check"]["rows out"]) == (8000, 800)
+    assert {side: [len(run["timed"]) for run in runs] for side, runs in only["sides"].items()} == {
+        "applyInPandasWithState": [1], "Millrace, compiled": [1],
+    }  # fmt: skip
+    assert "| stateful, compiled, 1,000 keys | hdfs |" in (tmp_path / "REPORT.md").read_text()
