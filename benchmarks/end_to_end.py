@@ -11,12 +11,9 @@ Before anything is timed, a small run compares what the sides give.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from pathlib import Path
-
-os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 from harness import charts, lines, machine, options, report
 from harness.engines_runs import measure_engines
