@@ -1,9 +1,9 @@
-# make demo · make test · make test-matrix · make lint · make bench · make bench-spark · make soak · make clean-cache · make clean
+# make demo · make test · make test-matrix · make lint · make bench · make bench-spark · make bench-engines · make soak · make clean-cache · make clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-matrix lint bench bench-spark soak clean clean-cache java
+.PHONY: demo test test-matrix lint bench bench-spark bench-engines soak clean clean-cache java
 
 demo: $(VENV)/.demo java
 	$(BIN)/python examples/demo.py
@@ -25,8 +25,18 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/ratios.py
 	$(BIN)/python benchmarks/join_ratios.py
 
+# Without BENCH everything, into the report, going on where it was stopped; with BENCH just what that says.
 bench-spark: $(VENV)/.bench java
-	$(BIN)/python benchmarks/end_to_end.py --targets --chart benchmarks/end_to_end.png $(BENCH)
+	$(BIN)/python benchmarks/end_to_end.py $(or $(BENCH),--json benchmarks/figures.json --resume --report benchmarks/REPORT.md)
+
+# Each in an environment of its own: Pathway brings a hundred packages, and holds pyarrow below the newest one,
+# which would change what Spark and Millrace are measured with.
+bench-engines: .venv-engines/bytewax .venv-engines/pathway
+
+.venv-engines/%: benchmarks/engines/%.txt
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check --requirement $< || { rm -rf $@; exit 1; }
+	@touch $@
 
 soak: $(VENV)/.test java
 	$(BIN)/python -m pytest tests/soak --override-ini testpaths=tests/soak

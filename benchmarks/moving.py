@@ -11,16 +11,17 @@ import argparse
 import statistics
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
-import end_to_end
 import pandas as pd
+from harness.inputs import events, write_inputs
+from harness.spark_runs import Surroundings, run_query
 from millrace import spark_glue as mr
 from pyspark import cloudpickle
 
 # Workers cannot import this file.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
+WARM_UP = 2
 OUTPUT, STATE = "k long, n long, mean double", "n long, total double"
 
 
@@ -58,18 +59,13 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=500_000)
     parser.add_argument("--batches", type=int, default=3, help="timed micro-batches, after two more")
     given = parser.parse_args()
-    options = argparse.Namespace(
-        cores=2, partitions=None, memory="6g", daemon=True, sink="noop", warm_up=2, **vars(given)
-    )
-    spark = end_to_end.session("hdfs", options)
-    base = next(w for w in end_to_end.WORKLOADS if w.name.startswith("stateful"))
+    spark = Surroundings().session("hdfs")
     medians: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="millrace-data-") as folder:
-        folders = end_to_end.write_inputs(base, Path(folder), options)
-        for name, build in STEPS.items():
-            workload = replace(base, ours=lambda frames, build=build: build(frames["events"]))
-            run = end_to_end.run_query(spark, workload, "ours", folders, options)
-            medians[name] = statistics.median(run.batches_ms[options.warm_up :])
+        folders = write_inputs({"events": events}, Path(folder), WARM_UP + given.batches, given.rows, given.keys)
+        for name, step in STEPS.items():
+            taken = run_query(spark, lambda frames, step=step: step(frames["events"]), "update", folders)
+            medians[name] = statistics.median(taken[WARM_UP:])
     slowest = max(medians.values())
     print(f"\n{given.rows:,} rows a batch, {given.keys:,} keys, medians of {given.batches} batches\n")
     print("| | seconds a batch | times as fast |\n| --- | ---: | ---: |")

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 from millrace.kernels import GroupState, aggregate, partial_aggregate
 
-from .inputs import CARDINALITIES, KINDS, batch_of, query_for, scaled
+from .inputs import CARDINALITIES, KINDS, SKEWS, batch_of, ids_of, key_columns, query_for, scaled
 
 ROWS = 2_000_000
 
@@ -36,6 +37,27 @@ class Aggregate(Scenario):
         aggregate(self.query, self.batch)
 
     def time_partials(self, kind: str, groups: int) -> None:
+        partial_aggregate(self.query, self.batch)
+
+
+class Skewed:
+    """Keys of which a few have most rows: hot slots of the table, and fewer groups."""
+
+    params = (KINDS, SKEWS)
+    param_names = ("key", "skew")
+    GROUPS = 1_000_000
+
+    def setup(self, kind: str, skew: str) -> None:
+        ids = ids_of(scaled(self.GROUPS), skew, scaled(ROWS))
+        self.batch = pa.record_batch({**key_columns(kind, ids), "v": pa.array(ids % 1000)})
+        self.query = query_for(self.batch)
+        partial_aggregate(self.query, self.batch)
+        aggregate(self.query, self.batch.slice(0, 100))
+
+    def time_bounded(self, kind: str, skew: str) -> None:
+        aggregate(self.query, self.batch)
+
+    def time_partials(self, kind: str, skew: str) -> None:
         partial_aggregate(self.query, self.batch)
 
 

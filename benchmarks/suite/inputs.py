@@ -17,12 +17,19 @@ from millrace.kernels import functions as F
 SCALE = float(os.environ.get("MILLRACE_BENCH_SCALE", "1"))
 KINDS = ("long", "two longs", "long and window", "string")
 CARDINALITIES = (1_000, 100_000, 1_000_000, 10_000_000)
+SKEWS = ("even", "skewed")
 SECOND = 1_000_000
 
 
 def scaled(count: int) -> int:
     """A size, smaller in a trial run."""
     return max(int(count * SCALE), 64)
+
+
+def ids_of(keys: int, skew: str, rows: int, seed: int = 0) -> np.ndarray:
+    """Keys of rows: all as frequent, or a few that most rows have (Zipf's law)."""
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, keys, rows) if skew == "even" else rng.zipf(1.2, rows) % keys
 
 
 def key_columns(kind: str, ids: np.ndarray) -> dict[str, pa.Array]:

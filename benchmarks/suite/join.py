@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import numpy as np
 import pyarrow as pa
+from millrace.kernels.expressions import CompiledCondition, Expression, call, column, literal
 from millrace.kernels.join_query import Join
 from millrace.kernels.join_state import JoinState, join_bounded
 from millrace.kernels.time_bounds import Bound, TimeBounds
@@ -51,6 +54,36 @@ class OneShot:
 
     def peakmem_build_and_probe(self, matches: int) -> None:
         drain(join_bounded(join(), self.left, self.right))
+
+
+def condition(kind: str) -> Expression:
+    """What must hold of a pair besides its keys."""
+    left, right = (lambda name: column("left", name)), (lambda name: column("right", name))
+    if kind == "compare":
+        return call("<", left("lv"), right("rv"))
+    if kind == "times":
+        return call("between", right("rt"), left("lt"), call("+", left("lt"), literal(timedelta(seconds=10))))
+    total = call("+", call("*", left("lx"), literal(2.0)), right("rx"))
+    return call("or", call(">", total, literal(10.0)), call("=", left("lv"), right("rv")))
+
+
+class Conditions:
+    """A million pairs of equal keys, of which a condition is to be evaluated."""
+
+    params = (["compare", "times", "arithmetic"],)
+    param_names = ("condition",)
+
+    def setup(self, kind: str) -> None:
+        rows, rng = scaled(ROWS), np.random.default_rng(0)
+        zeros = np.zeros(rows, np.int64)
+        self.left, self.right = (rows_of(schema, rng.permutation(rows), zeros) for schema in (LEFT, RIGHT))
+        self.join = Join(
+            LEFT, RIGHT, [("lk", "rk")], "inner", "lt", "rt", residual=CompiledCondition(condition(kind), LEFT, RIGHT)
+        )
+        drain(join_bounded(self.join, self.left, self.right))
+
+    def time_build_and_probe(self, kind: str) -> None:
+        drain(join_bounded(self.join, self.left, self.right))
 
 
 class Steady:

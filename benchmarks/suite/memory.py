@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
-from millrace.kernels import GroupState, aggregate
+from millrace.kernels import GroupState, KeyedState, StatefulQuery, aggregate
+from millrace.kernels.join_query import Join
+from millrace.kernels.join_state import JoinState
 
 from .inputs import KINDS, batch_of, query_for, scaled
 
@@ -47,3 +49,28 @@ class PeakMemory:
         state = GroupState(self.query, "update")
         state.process(self.batch)
         GroupState.from_bytes(self.query, "update", state.to_bytes())
+
+
+def running_count(key, rows, state, out):
+    state.n += len(rows)
+    out.emit(key.k, state.n)
+
+
+class PeakMemoryOfOthers:
+    """The same rows as state of a compiled function, and of a join."""
+
+    def setup_cache(self) -> str:
+        return PeakMemory().setup_cache()["long"]
+
+    def setup(self, file: str) -> None:
+        with pa.OSFile(file) as opened:
+            self.batch = pa.ipc.open_file(opened).get_batch(0)
+
+    def peakmem_stateful(self, file: str) -> None:
+        query = StatefulQuery(self.batch.schema, ["k"], "n long", "k long, n long", running_count)
+        KeyedState(query).process(self.batch, batch_time_ms=0)
+
+    def peakmem_join(self, file: str) -> None:
+        state = JoinState(Join(self.batch.schema, self.batch.schema, [("k", "k")], "inner"))
+        for _ in state.process(self.batch):
+            pass

@@ -10,30 +10,28 @@ import pyarrow as pa
 from millrace.kernels import StatefulQuery
 from millrace.kernels import functions as F
 from millrace.spark_glue.aggregate_operator import AggregateOperator
+from millrace.spark_glue.arrow_schema import arrow_schema
 from millrace.spark_glue.buckets import bucket_keys
 from millrace.spark_glue.configure import OPTIONS
 from millrace.spark_glue.join_condition import analyse
 from millrace.spark_glue.join_operator import JoinOperator
 from millrace.spark_glue.join_sides import SideInfo
 from millrace.spark_glue.operator import Operator
+from millrace.spark_glue.pandas_operator import PandasOperator
+from millrace.spark_glue.pandas_state import PandasQuery
 from millrace.spark_glue.stateful_operator import StatefulOperator
 from millrace.spark_glue.step import BucketStep, Decode, Encode
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from .inputs import SECOND, key_columns, scaled
+from .inputs import SECOND, SKEWS, ids_of, key_columns, scaled
 
 ROWS = 500_000
 BUCKETS = 2
-OPERATORS = ("aggregate", "join", "stateful")
+OPERATORS = ("aggregate", "join", "stateful", "unchanged")
 KINDS = ("long", "two longs", "string")
 KEYS = (1_000, 100_000)
-SKEWS = ("even", "skewed")
 BATCH_ROWS = int(OPTIONS["spark.sql.execution.arrow.maxRecordsPerBatch"])
-
-
-def ids_of(keys: int, skew: str, rows: int, seed: int) -> np.ndarray:
-    """Keys of rows: all as frequent, or a few that most rows have (Zipf's law)."""
-    rng = np.random.default_rng(seed)
-    return rng.integers(0, keys, rows) if skew == "even" else rng.zipf(1.2, rows) % keys
 
 
 def rows_of(kind: str, keys: int, skew: str, second: int = 0) -> pa.Table:
@@ -49,6 +47,23 @@ def running_count(key, rows, state, out):
     out.emit(key.k, state.n)
 
 
+def unchanged_count(key, pdfs, state):
+    n = sum(map(len, pdfs)) + (state.get[0] if state.exists else 0)
+    state.update((n,))
+    yield pd.DataFrame({"k": [key[0]], "n": [n]})
+
+
+def unchanged(schema: pa.Schema, keys: tuple[str, ...]) -> PandasOperator:
+    """The operator of a function as `applyInPandasWithState` takes it."""
+    read = from_arrow_schema(schema)
+    state, output = T.StructType().add("n", "long"), T.StructType([read["k"]]).add("n", "long")
+    query = PandasQuery(
+        unchanged_count, keys, read, schema, state, arrow_schema(state, ["n"], "state"), output,
+        arrow_schema(output, ["k", "n"], "output"), "NoTimeout", None, None, "UTC",
+    )  # fmt: skip
+    return PandasOperator("bench", BUCKETS, query, 2)
+
+
 def operator_of(name: str, kind: str, schema: pa.Schema) -> Operator:
     """The operator that a query would send to the executors."""
     keys = tuple(column for column in schema.names if column not in ("t", "v"))
@@ -62,6 +77,8 @@ def operator_of(name: str, kind: str, schema: pa.Schema) -> Operator:
         on = f"{same} AND right.t BETWEEN left.t AND left.t + interval 1 second AND left.v = right.v"
         plan = analyse(on, *sides, "inner", time_zone="UTC")
         return JoinOperator("bench", BUCKETS, plan, True, 2, tuple(range(2 * len(schema))))
+    if name == "unchanged":
+        return unchanged(schema, keys)
     key_type = "string" if kind == "string" else "long"
     query = StatefulQuery(schema, keys, "n long", f"k {key_type}, n long", running_count)
     return StatefulOperator("bench", BUCKETS, query, (*keys, "v"), 2)
@@ -76,6 +93,8 @@ def sides_of(name: str, operator: Operator, table: pa.Table) -> list[list[pa.Rec
 
 
 def schema_of(operator: Operator) -> pa.Schema:
+    if isinstance(operator, PandasOperator):
+        return operator.query.schema
     return operator.travelling if isinstance(operator, StatefulOperator) else operator.schema  # type: ignore[attr-defined]
 
 
@@ -122,6 +141,9 @@ class Scenario:
         if name == "join" and skew == "skewed":
             # A hot key pairs every row with every other one: that is the join's own benchmark.
             raise NotImplementedError
+        if name == "unchanged" and (kind, skew) != ("long", "even"):
+            # Python is called once a key, whatever the key is, and that is what takes the time.
+            raise NotImplementedError
         self.operator = operator_of(name, kind, table.schema)
         self.sides = sides_of(name, self.operator, table)
         self.wide = encode(self.operator, self.sides)
@@ -164,6 +186,10 @@ class Stepping(Scenario):
         state = Held()
         state.handle = self.begun
         self.after_a_batch(state)
+
+    def peakmem_step(self, *scenario: object) -> None:
+        """Of the process, inputs included: to compare between commits."""
+        self.time_step()
 
     def track_handle_bytes(self, *scenario: object) -> int:
         """Bytes that Spark's state store holds for the bucket: its text is ASCII."""

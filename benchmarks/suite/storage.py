@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 from millrace.kernels import GroupState
+from millrace.kernels.ascii_text import from_text, to_text
 
 from .inputs import KINDS, every_key, query_for, scaled
 
@@ -32,3 +34,20 @@ class SaveAndLoad:
         return len(self.saved) / len(self.state)
 
     track_bytes_per_group.unit = "bytes"  # type: ignore[attr-defined]
+
+
+class Text:
+    """Thirty megabytes of state as the ASCII text that Spark keeps, and back."""
+
+    BYTES = 30_000_000
+
+    def setup(self) -> None:
+        self.saved = np.random.default_rng(0).bytes(scaled(self.BYTES))
+        self.text = to_text(self.saved)
+        self.time_from_text()
+
+    def time_to_text(self) -> None:
+        to_text(self.saved)
+
+    def time_from_text(self) -> None:
+        from_text(self.text)

@@ -1,0 +1,78 @@
+"""The Spark session, and one query over all files of its inputs."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from millrace import spark_glue as mr
+from pyspark.sql import DataFrame, SparkSession
+
+from .workload import Build
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+PROVIDERS = {
+    "hdfs": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
+    "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+}
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What all queries of a run share."""
+
+    cores: int = 2
+    partitions: int | None = None
+    sink: str = "noop"
+    memory: str = "6g"
+    daemon: bool = True
+
+    def session(self, store: str) -> SparkSession:
+        """The one session, set to a state store."""
+        builder = SparkSession.builder.master(f"local[{self.cores}]").appName("millrace-bench")
+        settings = {
+            "spark.sql.shuffle.partitions": self.partitions or self.cores,
+            PROVIDER: PROVIDERS[store],
+            "spark.sql.streaming.numRecentProgressUpdates": 1000,
+            "spark.driver.memory": self.memory,
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.log.level": "ERROR",
+        }
+        if self.daemon:
+            builder = mr.configure(builder)
+        for key, value in settings.items():
+            builder = builder.config(key, value)
+        spark = builder.getOrCreate()
+        spark.conf.set(PROVIDER, PROVIDERS[store])
+        return spark
+
+
+def stream(spark: SparkSession, folder: Path) -> DataFrame:
+    """A file a micro-batch."""
+    schema = spark.read.parquet(str(folder)).schema
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+
+def run_query(
+    spark: SparkSession,
+    build: Build,
+    mode: str,
+    folders: dict[str, Path],
+    sink: str | Callable[[DataFrame, int], None] = "noop",
+) -> list[int]:
+    """Milliseconds of each micro-batch that had rows."""
+    frame = build({name: stream(spark, folder) for name, folder in folders.items()})
+    scratch = Path(tempfile.mkdtemp(prefix="millrace-bench-"))
+    writer = frame.writeStream.outputMode(mode).option("checkpointLocation", str(scratch / "checkpoint"))
+    writer = writer.format(sink) if isinstance(sink, str) else writer.foreachBatch(sink)
+    try:
+        query = writer.trigger(availableNow=True).start(*[str(scratch / "sink")] if sink == "parquet" else ())
+        query.awaitTermination()
+        return [p["durationMs"]["triggerExecution"] for p in query.recentProgress if p["numInputRows"] > 0]
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
