@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -30,13 +31,25 @@ class Settings:
     late_is_current: bool = False
 
 
+@dataclass
+class ExecutorFunctions:
+    """What makes the functions that run on executors; `millrace tune` puts in others, which take the time."""
+
+    encode: Callable[..., Any] = Encode
+    step: Callable[..., Any] = BucketStep
+    decode: Callable[..., Any] = Decode
+
+
+FUNCTIONS = ExecutorFunctions()
+
+
 def run_streaming(
     inputs: Sequence[DataFrame], operator: Operator, settings: Settings, schema: T.StructType
 ) -> DataFrame:
     """Build the plan of a streaming query."""
     _require_single(inputs)
     parcels = _encoded(inputs, operator, settings.delay_ms)
-    step = BucketStep(
+    step = FUNCTIONS.step(
         operator, settings.state_backend, settings.delay_ms is not None, settings.timeout, settings.late_is_current
     )
     metrics = list(operator.metrics_type().as_dict())
@@ -67,7 +80,10 @@ def run_bounded(inputs: Sequence[DataFrame], operator: Operator, schema: T.Struc
 
 
 def _encoded(inputs: Sequence[DataFrame], operator: Operator, delay_ms: int | None) -> DataFrame:
-    frames = [frame.mapInArrow(Encode(operator, side), _parcel_schema(delay_ms)) for side, frame in enumerate(inputs)]
+    frames = [
+        frame.mapInArrow(FUNCTIONS.encode(operator, side), _parcel_schema(delay_ms))
+        for side, frame in enumerate(inputs)
+    ]
     parcels = frames[0]
     for frame in frames[1:]:
         parcels = parcels.union(frame)
@@ -88,4 +104,4 @@ def _parcel_schema(delay_ms: int | None) -> T.StructType:
 
 
 def _decoded(blobs: DataFrame, schema: T.StructType) -> DataFrame:
-    return blobs.mapInArrow(Decode(), schema)
+    return blobs.mapInArrow(FUNCTIONS.decode(), schema)
