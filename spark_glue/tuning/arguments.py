@@ -34,6 +34,8 @@ class Arguments:
     conf: tuple[str, ...]
     patience: float
     out: Path
+    trials: int = 0
+    defaults: bool = True
 
     def check(self) -> None:
         """Refuse what cannot work."""
@@ -45,7 +47,7 @@ class Arguments:
         if self.workload and self.data:
             raise InvalidArgument("--data: a built-in workload makes its own data; give --query to use yours")
         counts = (("--rows", self.rows, 1), ("--keys", self.keys, 1), ("--batches", self.batches, 1))
-        for name, number, lowest in (*counts, ("--warm-up", self.warm_up, 0)):
+        for name, number, lowest in (*counts, ("--warm-up", self.warm_up, 0), ("--trials", self.trials, 0)):
             if number < lowest:
                 raise InvalidArgument.of(name, number, f"a whole number of {lowest} or more")
         for name, seconds in (("--minutes", self.minutes), ("--patience", self.patience)):

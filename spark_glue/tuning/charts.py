@@ -60,7 +60,11 @@ def throughput_chart(points: Sequence[tuple[int, float]], fit: Fit | None, expec
         parts.append(_dot("promised", across(n), up(rate), f"expected on {n} cores: {count(rate)} rows/s"))
     for n, rate in points:
         parts.append(_dot("measured", across(n), up(rate), f"measured on {n} cores: {count(rate)} rows/s"))
-        parts.append(_text("value", across(n) - 7, up(rate) - 7, count(rate), "end"))
+        # Below and to the right of a rising curve there is room, but for the last point of all.
+        beyond = across(n) + 8 > WIDTH - 50
+        parts.append(
+            _text("value", across(n) + (0 if beyond else 8), up(rate) + 15, count(rate), "end" if beyond else "start")
+        )
     return _svg("Throughput against cores", HEIGHT, parts, "chart throughput")
 
 

@@ -7,6 +7,7 @@ import signal
 import tempfile
 import time
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Annotated
 
@@ -44,6 +45,8 @@ def tune(
     minutes: Annotated[float, typer.Option(help="Time budget.")] = 10.0,
     cores: Annotated[str, typer.Option(help="Numbers of cores to measure, as 1,2,4; by default 1, 2, 4 … all.")] = "",
     expect: Annotated[str, typer.Option(help="Also say what to expect on these numbers of cores, as 8,16.")] = "",
+    trials: Annotated[int, typer.Option(help="At most so many trials; 0 for as many as the time allows.")] = 0,
+    defaults: Annotated[bool, typer.Option(help="Whether to measure Spark's defaults too, to compare with.")] = True,
     batches: Annotated[int, typer.Option(help="Micro-batches that count.")] = 6,
     warm_up: Annotated[int, typer.Option(help="Micro-batches before those.")] = 4,
     output_mode: Annotated[str, typer.Option(help="append, update or complete; found out if not given.")] = "",
@@ -73,7 +76,7 @@ def tune(
     """
     arguments = Arguments(
         query, tuple(data or ()), workload, rows, keys, minutes, cores, expect, batches, warm_up, output_mode,
-        memory, tuple(conf or ()), patience, out,
+        memory, tuple(conf or ()), patience, out, trials, defaults,
     )  # fmt: skip
     arguments.check()
     stderr = Console(stderr=True, highlight=False)
@@ -112,8 +115,9 @@ def _tuned(arguments: Arguments, folder: Path, stderr: Console) -> Outcome:
         job, accepted = prepared(arguments, folder)
         runner = Runner(job, folder, started + seconds, arguments.patience, display.watch)
         search = Search(
-            _telling(runner, display), numbers_of_cores, accepted, lambda: started + seconds - time.monotonic()
-        )
+            _telling(runner, display), numbers_of_cores, accepted, lambda: started + seconds - time.monotonic(),
+            arguments.trials or inf, arguments.defaults,
+        )  # fmt: skip
         with display.shown():
             search.go()
     except KeyboardInterrupt:

@@ -52,6 +52,11 @@ def _section(title: str, *parts: str) -> str:
     return f"<section><h2>{escape(title)}</h2>{''.join(parts)}</section>\n"
 
 
+def _beside(chart: str, legend: str, text: str) -> str:
+    """A chart with its legend, and beside it, where there is room, what it says."""
+    return f'<div class="beside"><div>{chart}<p class="legend">{legend}</p></div><div>{text}</div></div>'
+
+
 def _paragraphs(lines: Iterable[str], kind: str = "") -> str:
     return "".join(f'<p class="{kind}">{escape(line)}</p>' if kind else f"<p>{escape(line)}</p>" for line in lines)
 
@@ -81,7 +86,7 @@ def _summary(outcome: Outcome) -> str:
         latency, cpu, peak = best.latency_ms, best.cpu_per_million(), best.peak_memory()
         tiles = [
             ("rows a second", count(outcome.best_rate)),
-            ("times Spark's defaults", f"{outcome.gain:.2f}×" if outcome.gain else NOTHING),
+            ("against the defaults", f"{outcome.gain:.2f}×" if outcome.gain else NOTHING),
             ("batch, median", f"{latency[0]:,.0f} ms" if latency else NOTHING),
             ("batch, longest", f"{latency[1]:,.0f} ms" if latency else NOTHING),
             ("CPU per million rows", f"{sum(cpu.values()):.2f} s" if cpu else NOTHING),
@@ -113,14 +118,15 @@ def _scaling(outcome: Outcome) -> str:
         return ""
     fit = outcome.scaling
     chart = throughput_chart(outcome.points, fit, outcome.expected)
-    legend = '<p class="legend"><i class="dot measured"></i>measured <i class="bar fit"></i>fitted law '
-    legend += '<i class="bar ideal"></i>twice the cores, twice the rows'
-    legend += ' <i class="dot promised"></i>extrapolated</p>' if outcome.expected else "</p>"
+    marks = {"dot measured": "measured", "bar ideal": "twice the cores, twice the rows"}
+    marks |= {"bar fit": "fitted law"} if fit else {}
+    marks |= {"dot promised": "expected by it"} if outcome.expected else {}
+    legend = "".join(f'<span><i class="{kind}"></i>{text}</span>' for kind, text in marks.items())
     if fit is None:
         said = ["Measured on one number of cores only; two or more tell how it scales (--cores 1,2)."]
     else:
         said = fit_sentences(fit) + [expectation(outcome, cores, rate) for cores, rate in outcome.expected.items()]
-    return _section("Throughput against cores", chart, legend, _paragraphs(said))
+    return _section("Throughput against cores", _beside(chart, legend, _paragraphs(said)))
 
 
 def _bars(outcome: Outcome) -> list[tuple[str, Trial]]:
@@ -146,13 +152,8 @@ def _stages(outcome: Outcome) -> str:
         "Seconds of cores per million rows. The first six are timed in the Python workers (shuffle and state also "
         "in the JVM); “other in tasks” and “outside tasks” are what is left of the tasks' and of the cores' time."
     )
-    return _section(
-        "Time by stage",
-        stage_chart(bars, STAGES),
-        f'<p class="legend">{legend}</p>',
-        _table(["stage", *(name for name, _ in bars)], rows, "narrow figures"),
-        _paragraphs([note], "quiet"),
-    )
+    table = _table(["stage", *(name for name, _ in bars)], rows, "narrow figures")
+    return _section("Time by stage", _beside(stage_chart(bars, STAGES), legend, table), _paragraphs([note], "quiet"))
 
 
 def _settings(outcome: Outcome) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 
 from .settings import Settings, advised, alternatives, spark_defaults
 from .trial import DONE, Trial, median_rate
@@ -30,22 +31,35 @@ class Search:
         the keywords that the query takes.
     seconds_left
         tells what is left of the time budget.
+    most_trials
+        how many trials to run at most.
+    defaults
+        whether to measure Spark's defaults too, to compare with.
     """
 
     def __init__(
-        self, run: Run, cores: Sequence[int], accepted: tuple[str, ...], seconds_left: Callable[[], float]
+        self,
+        run: Run,
+        cores: Sequence[int],
+        accepted: tuple[str, ...],
+        seconds_left: Callable[[], float],
+        most_trials: float = inf,
+        defaults: bool = True,
     ) -> None:
         self._run = run
         self._cores = sorted(set(cores))
         self._accepted = accepted
         self._seconds_left = seconds_left
+        self._most_trials = most_trials
+        self._defaults = defaults
         self.trials: list[Trial] = []
 
     def go(self) -> None:
         """Run all trials that there is time for."""
         top = self._cores[-1]
         self._try(advised(top), START, None)
-        self._try(spark_defaults(top), BASELINE, advised(top), BASELINE_SHARE * self._seconds_left())
+        if self._defaults:
+            self._try(spark_defaults(top), BASELINE, advised(top), BASELINE_SHARE * self._seconds_left())
         if self.winner() is None:
             return
         while self._climb():
@@ -70,11 +84,9 @@ class Search:
         ranking = self.ranking()
         return ranking[0] if ranking else None
 
-    def _try(
-        self, settings: Settings, purpose: str, rival: Settings | None, limit: float = float("inf")
-    ) -> Trial | None:
+    def _try(self, settings: Settings, purpose: str, rival: Settings | None, limit: float = inf) -> Trial | None:
         """Run a trial if there is time left for it."""
-        if self._seconds_left() <= 0:
+        if self._seconds_left() <= 0 or len(self.trials) >= self._most_trials:
             return None
         runs = self.of(rival) if rival else []
         trial = self._run(settings, purpose, runs[-1] if runs else None, limit)
@@ -92,7 +104,7 @@ class Search:
             for settings in alternatives(best, self._accepted)[axis]:
                 if settings in tried:
                     continue
-                if self._seconds_left() < self._reserved() + self._seconds_of_a_trial():
+                if not self._room_before_the_curve():
                     return False
                 tried.add(settings)
                 self._try(settings, axis, best)
@@ -104,7 +116,7 @@ class Search:
     def _confirm(self) -> None:
         """Run the two best again, since one run may have been lucky."""
         for settings in self.ranking()[:2] if len(self.ranking()) > 1 else []:
-            if self._seconds_left() > self._reserved() + self._seconds_of_a_trial():
+            if self._room_before_the_curve():
                 self._try(settings, AGAIN, None)
 
     def _curve(self) -> None:
@@ -125,7 +137,9 @@ class Search:
     def _seconds_of_a_trial(self) -> float:
         return max((t.seconds for t in self.trials if t.status == DONE), default=0.0)
 
-    def _reserved(self) -> float:
-        """Keep time for the curve: fewer cores take longer."""
+    def _room_before_the_curve(self) -> bool:
+        """Whether one more trial leaves enough for the curve, where fewer cores take longer."""
         top, usual = self._cores[-1], self._seconds_of_a_trial()
-        return sum(usual * min(top / cores, 3) for cores in self._cores[:-1])
+        reserved = sum(usual * min(top / cores, 3) for cores in self._cores[:-1])
+        trials_left = self._most_trials - len(self.trials)
+        return self._seconds_left() >= reserved + usual and trials_left >= len(self._cores)
