@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import tempfile
@@ -22,7 +23,7 @@ from .outcome import Outcome
 from .report import html_report
 from .runner import Runner
 from .search import Run, Search
-from .settings import Settings, cores_here, default_cores
+from .settings import Settings, busy_note, cores_here, default_cores
 from .terminal import Display, print_outcome
 from .trial import Trial
 from .workloads import WORKLOADS, generate
@@ -102,15 +103,13 @@ def _tuned(arguments: Arguments, folder: Path, stderr: Console) -> Outcome:
     """Prepare the job and search."""
     started = time.monotonic()
     seconds = arguments.minutes * 60
-    runner: Runner | None = None
-    search: Search | None = None
-    accepted: tuple[str, ...] = ()
-    interrupted = False
-    job = arguments.job({})
     numbers_of_cores = numbers("--cores", arguments.cores) or default_cores(cores_here())
-    if max(numbers_of_cores) > cores_here():
-        stderr.print(f"note: this machine has {cores_here()} cores; figures for more say nothing about real ones")
+    note = _note(numbers_of_cores)
+    if note:
+        stderr.print(f"note: {note}", soft_wrap=True)
     display = Display(stderr, seconds, arguments.warm_up + arguments.batches)
+    search: Search | None = None
+    interrupted = False
     try:
         job, accepted = prepared(arguments, folder)
         runner = Runner(job, folder, started + seconds, arguments.patience, display.watch)
@@ -122,12 +121,22 @@ def _tuned(arguments: Arguments, folder: Path, stderr: Console) -> Outcome:
             search.go()
     except KeyboardInterrupt:
         interrupted = True
-    finished = search or Search(_no_run, numbers_of_cores, accepted, lambda: 0.0)
+        if search is None:
+            stderr.print("interrupted before the first trial")
+            raise typer.Exit(INTERRUPTED_CODE) from None
     return Outcome.of(
-        finished, runner.current if runner else None, job=job, accepted=accepted,
-        expected_cores=numbers("--expect", arguments.expect), interrupted=interrupted,
-        seconds=time.monotonic() - started, cores_here=cores_here(), versions=runner.versions if runner else {},
+        search, runner.current, job=job, accepted=accepted, expected_cores=numbers("--expect", arguments.expect),
+        interrupted=interrupted, note=note, seconds=time.monotonic() - started, cores_here=cores_here(),
+        versions=runner.versions,
     )  # fmt: skip
+
+
+def _note(numbers_of_cores: list[int]) -> str:
+    """What the reader should know of this machine."""
+    here = cores_here()
+    if max(numbers_of_cores) > here:
+        return f"this machine has {here} cores, so figures for more say nothing about real ones"
+    return busy_note(os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0, here)
 
 
 def prepared(arguments: Arguments, folder: Path) -> tuple[Job, tuple[str, ...]]:
@@ -152,10 +161,6 @@ def _telling(runner: Runner, display: Display) -> Run:
         return trial
 
     return run
-
-
-def _no_run(settings: Settings, purpose: str, rival: Trial | None, limit: float) -> Trial:
-    raise AssertionError("nothing is run any more")
 
 
 def write_reports(outcome: Outcome, out: Path) -> list[Path]:

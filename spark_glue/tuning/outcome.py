@@ -24,15 +24,17 @@ class Outcome:
     points: Sequence[tuple[int, float]]
     expected_cores: Sequence[int] = ()
     interrupted: bool = False
+    note: str = ""
     seconds: float = 0.0
     cores_here: int = 1
     versions: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, search: Search, unfinished: Trial | None, **values: Any) -> Outcome:
-        """What a search found; a trial that was interrupted is listed, too."""
-        trials = [*search.trials, *([unfinished] if unfinished else [])]
-        return cls(trials=trials, winner=search.winner(), points=search.points(), **values)
+        """What a search found; a trial that it had not yet taken note of when it was interrupted counts, too."""
+        if unfinished is not None and not any(trial is unfinished for trial in search.trials):
+            search.trials.append(unfinished)
+        return cls(trials=search.trials, winner=search.winner(), points=search.points(), **values)
 
     @property
     def scaling(self) -> Fit | None:
@@ -81,6 +83,7 @@ class Outcome:
             "versions": self.versions,
             "seconds": round(self.seconds, 1),
             "interrupted": self.interrupted,
+            "note": self.note,
             "winner": self.winner and {
                 "settings": self.winner.as_dict(),
                 "spark_options": self.winner.spark_options(),

@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,8 @@ JVM, PYTHON = "jvm", "python"
 INTERVAL = 0.2
 # Finding processes and summing their memory costs more than reading their times.
 LOOKS_PER_SEARCH = 5
+# Seconds after which a process that cannot be ended is left alone.
+GIVE_UP = 20.0
 
 
 @dataclass(frozen=True)
@@ -134,20 +136,45 @@ def _at(samples: list[Sample], moment: float, kind: str) -> float:
     return before.cpu[kind]
 
 
-def end_session(session: int, patience: float = 5.0) -> None:
-    """End all processes of a session: ask first, then insist."""
-    for sign in (signal.SIGTERM, signal.SIGKILL):
-        members = list(session_members(session))
-        if not PROC.is_dir():
+def end_session(session: int, patience: float = 2.0) -> None:
+    """End all processes of a session: ask first, then insist, since some may just be starting others."""
+    if not PROC.is_dir():
+        with suppress(OSError):
+            os.killpg(session, signal.SIGKILL)
+        return
+    started = time.monotonic()
+    asked: set[int] = set()
+    while living := [pid for pid in session_members(session) if _alive(pid)]:
+        waited = time.monotonic() - started
+        for pid in living:
             with suppress(OSError):
-                os.killpg(session, sign)
-            continue
-        for pid in members:
-            with suppress(OSError):
-                os.kill(pid, sign)
-        waited = time.monotonic() + patience
-        while time.monotonic() < waited and any(_alive(pid) for pid in session_members(session)):
-            time.sleep(0.05)
+                if waited > patience:
+                    os.kill(pid, signal.SIGKILL)
+                elif pid not in asked:
+                    os.kill(pid, signal.SIGTERM)
+        asked.update(living)
+        if waited > patience + GIVE_UP:
+            return
+        time.sleep(0.05)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Put an interrupt off until a block is over, so that no process is started and then forgotten.
+
+    Examples
+    --------
+    >>> with uninterrupted():
+    ...     pass
+    """
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
 
 
 def _alive(pid: int) -> bool:

@@ -81,6 +81,8 @@ def _summary(outcome: Outcome) -> str:
     notes = []
     if outcome.interrupted:
         notes.append("The run was interrupted: this is what had been measured by then.")
+    if outcome.note:
+        notes.append(f"{outcome.note[0].upper()}{outcome.note[1:]}.")
     tiles = []
     if best is not None:
         latency, cpu, peak = best.latency_ms, best.cpu_per_million(), best.peak_memory()

@@ -19,7 +19,7 @@ from typing import Any
 
 from ...kernels.errors import InvalidArgument, MillraceError
 from .job import Job
-from .processes import end_session
+from .processes import end_session, uninterrupted
 from .settings import Settings
 from .trial import DONE, FAILED, INTERRUPTED, OUT_OF_TIME, STOPPED, Batch, Trial, cannot_win
 from .trial_process import DESCRIBE, MEASURE
@@ -98,7 +98,7 @@ class Runner:
         self._watch = watch
         self.count = 0
         self.versions: dict[str, str] = {}
-        # The trial that was running when the user interrupted it.
+        # The last trial, which runs or has run.
         self.current: Trial | None = None
 
     def describe(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -122,17 +122,20 @@ class Runner:
         request = {
             "do": MEASURE, "job": asdict(self._job), "settings": settings.as_dict(), "folder": str(place),
         }  # fmt: skip
-        child = Child(request, place / "log")
+        child = None
         try:
+            with uninterrupted():
+                child = Child(request, place / "log")
             self._follow(trial, child, rival, min(self._deadline, started + limit))
         except KeyboardInterrupt:
             trial.cut(INTERRUPTED, "")
             raise
         finally:
-            child.end()
-            trial.seconds = time.monotonic() - started
-            shutil.rmtree(place, ignore_errors=True)
-        self.current = None
+            with uninterrupted():
+                if child is not None:
+                    child.end()
+                trial.seconds = time.monotonic() - started
+                shutil.rmtree(place, ignore_errors=True)
         return trial
 
     def _follow(self, trial: Trial, child: Child, rival: Trial | None, deadline: float) -> None:

@@ -16,6 +16,8 @@ PARTITIONS_OPTION = "spark.sql.shuffle.partitions"
 ARROW_OPTION = "spark.sql.execution.arrow.maxRecordsPerBatch"
 # What Spark does where nothing is set.
 SPARK_PARTITIONS, SPARK_ARROW_ROWS = 200, 10_000
+# The share of the cores that may be taken by others before their work is felt.
+BUSY_SHARE = 0.3
 # Keywords that a query may take.
 BUCKETS, MAP_SIDE = "buckets", "map_side"
 
@@ -128,6 +130,19 @@ def alternatives(best: Settings, accepted: tuple[str, ...]) -> dict[str, list[Se
 def cores_here() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def busy_note(load: float, cores: int) -> str:
+    """Say that other work makes figures rough, if there is much of it; nothing else.
+
+    Examples
+    --------
+    >>> busy_note(0.3, 2), busy_note(3.0, 2)
+    ('', 'this machine is busy with other work (load 3.0 on 2 cores): figures are rough')
+    """
+    if load <= BUSY_SHARE * cores:
+        return ""
+    return f"this machine is busy with other work (load {load:.1f} on {cores} cores): figures are rough"
 
 
 def default_cores(available: int) -> list[int]:

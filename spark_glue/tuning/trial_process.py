@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -33,6 +34,7 @@ from .workloads import WORKLOADS
 
 MODES = ("append", "update", "complete")
 POLL = 0.1
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 # The child's first words are asked for before any trial: what the query is like.
 DESCRIBE, MEASURE = "describe", "measure"
 
@@ -75,7 +77,9 @@ def session(job: Job, settings: Settings, folder: Path) -> SparkSession:
         "spark.executorEnv.PYTHONPATH": path,
         **settings.spark_options(),
         **job.conf,
+        # All that it writes lies in its own folder, which goes with it however it ends.
         "spark.local.dir": str(folder / "local"),
+        JAVA_OPTIONS: f"-Djava.io.tmpdir={folder} {job.conf.get(JAVA_OPTIONS, '')}".strip(),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.log.level": "ERROR",
@@ -185,8 +189,6 @@ def totals(spark: SparkSession, times: stage_timers.Times, steady: list[Any], sa
 
 
 def _seconds(timestamp: str) -> float:
-    from datetime import datetime
-
     return datetime.fromisoformat(timestamp).timestamp()
 
 

@@ -131,7 +131,7 @@ document.getElementById("page").addEventListener("load", (event) => {
       .filter((e) => !e.closest("pre") && e.getBoundingClientRect().right > root.clientWidth + 0.5)
       .map((e) => e.tagName + ":" + e.textContent.slice(0, 40)),
     bars: drawn(".stages rect"), dots: drawn(".throughput circle"), lines: drawn(".throughput polyline"),
-    smallest: Math.min(...texts.map((t) => t.height)), 
+    smallest: Math.min(...texts.map((t) => t.height)),
     shrunk: Math.min(...charts.map((e) => e.getBoundingClientRect().width / e.viewBox.baseVal.width)),
     cards: getComputedStyle(page.querySelector(".cards thead")).display,
     background: getComputedStyle(page.body).backgroundColor,
