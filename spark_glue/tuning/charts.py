@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 
 import numpy as np
@@ -28,48 +29,68 @@ def nice_step(top: float, steps: int = 4) -> float:
     return float(next(factor * size for factor in (1, 2, 2.5, 5, 10) if factor * size >= rough * 0.999))
 
 
+@dataclass(frozen=True)
+class Axes:
+    """Where numbers of cores and throughputs lie on the chart."""
+
+    most_cores: float
+    most_rows: float
+
+    def x(self, cores: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * cores / self.most_cores
+
+    def y(self, rate: float) -> float:
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * rate / self.most_rows
+
+    def curve(self, kind: str, fit: Fit, start: float, end: float) -> str:
+        points = " ".join(f"{self.x(n):.1f},{self.y(fit.at(n)):.1f}" for n in np.linspace(start, end, 50))
+        return f'<polyline class="{kind}" points="{points}"/>'
+
+    def line(self, kind: str, start: tuple[float, float], end: tuple[float, float]) -> str:
+        (n0, rate0), (n1, rate1) = start, end
+        places = f'x1="{self.x(n0):.1f}" y1="{self.y(rate0):.1f}" x2="{self.x(n1):.1f}" y2="{self.y(rate1):.1f}"'
+        return f'<line class="{kind}" {places}/>'
+
+    def dot(self, kind: str, cores: float, rate: float, title: str) -> str:
+        place = f'cx="{self.x(cores):.1f}" cy="{self.y(rate):.1f}" r="4.5"'
+        return f'<circle class="{kind}" {place}><title>{escape(title)}</title></circle>'
+
+
 def throughput_chart(points: Sequence[tuple[int, float]], fit: Fit | None, expected: Mapping[int, float]) -> str:
     """Throughput against cores: what was measured, the fitted law, and dashed what it promises."""
     measured = max(n for n, _ in points)
     last = max([measured, *expected])
-    rates = [rate for _, rate in points] + list(expected.values())
+    axes = Axes(last, max([rate for _, rate in points] + list(expected.values())) * 1.12)
     one = fit.one if fit else points[0][1] / points[0][0]
-    top = max(rates) * 1.12
-    across = lambda n: LEFT + (WIDTH - LEFT - RIGHT) * n / last  # noqa: E731
-    up = lambda rate: HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * rate / top  # noqa: E731
-    parts = []
-    step = nice_step(top)
-    for i in range(int(top / step) + 1):
-        y = up(i * step)
-        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text class="mark" x="{LEFT - 6}" y="{y + 3.5:.1f}" text-anchor="end">{count(i * step)}</text>')
-    marked = sorted({n for n, _ in points} | set(expected))
-    parts += [_text("mark", across(n), HEIGHT - 18, str(n), "middle") for n in marked]
-    parts.append(f'<text class="mark" x="{(LEFT + WIDTH) / 2}" y="{HEIGHT - 4}" text-anchor="middle">cores</text>')
-    reach = min(last, top / one)
-    parts.append(
-        f'<line class="ideal" x1="{across(0)}" y1="{up(0)}" x2="{across(reach):.1f}" y2="{up(one * reach):.1f}"/>'
-    )
+    reach = min(last, axes.most_rows / one)
+    parts = [
+        *_marks(axes, sorted({n for n, _ in points} | set(expected))),
+        axes.line("ideal", (0, 0), (reach, one * reach)),
+    ]
     if fit is not None:
-        curve = lambda cores: " ".join(f"{across(n):.1f},{up(fit.at(n)):.1f}" for n in cores)  # noqa: E731
-        first = points[0][0]
-        parts.append(f'<polyline class="fit" points="{curve(np.linspace(first, measured, 40))}"/>')
+        parts.append(axes.curve("fit", fit, points[0][0], measured))
         if last > measured:
-            parts.append(f'<polyline class="fit beyond" points="{curve(np.linspace(measured, last, 60))}"/>')
-    for n, rate in expected.items():
-        parts.append(_dot("promised", across(n), up(rate), f"expected on {n} cores: {count(rate)} rows/s"))
+            parts.append(axes.curve("fit beyond", fit, measured, last))
+    parts += [
+        axes.dot("promised", n, rate, f"{n} cores: {count(rate)} rows/s expected") for n, rate in expected.items()
+    ]
     for n, rate in points:
-        parts.append(_dot("measured", across(n), up(rate), f"measured on {n} cores: {count(rate)} rows/s"))
+        parts.append(axes.dot("measured", n, rate, f"{n} cores: {count(rate)} rows/s measured"))
         # Below and to the right of a rising curve there is room, but for the last point of all.
-        beyond = across(n) + 8 > WIDTH - 50
-        parts.append(
-            _text("value", across(n) + (0 if beyond else 8), up(rate) + 15, count(rate), "end" if beyond else "start")
-        )
+        x, y = axes.x(n), axes.y(rate) + 15
+        at_edge = x + 8 > WIDTH - 50
+        parts.append(_text("value", x if at_edge else x + 8, y, count(rate), "end" if at_edge else "start"))
     return _svg("Throughput against cores", HEIGHT, parts, "chart throughput")
 
 
-def _dot(kind: str, x: float, y: float, title: str) -> str:
-    return f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="4.5"><title>{escape(title)}</title></circle>'
+def _marks(axes: Axes, cores: Sequence[int]) -> Iterator[str]:
+    """The marks of both axes, with a line for each throughput."""
+    step = nice_step(axes.most_rows)
+    for i in range(int(axes.most_rows / step) + 1):
+        yield axes.line("grid", (0, i * step), (axes.most_cores, i * step))
+        yield _text("mark", LEFT - 6, axes.y(i * step) + 3.5, count(i * step), "end")
+    yield from (_text("mark", axes.x(n), HEIGHT - 18, str(n), "middle") for n in cores)
+    yield _text("mark", (LEFT + WIDTH) / 2, HEIGHT - 4, "cores", "middle")
 
 
 def _text(kind: str, x: float, y: float, text: str, anchor: str = "start") -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -27,9 +25,6 @@ class Job:
     @property
     def name(self) -> str:
         return self.query or f"workload {self.workload}"
-
-    def to_json(self, **more: Any) -> str:
-        return json.dumps({**asdict(self), **more})
 
 
 def split_query(text: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from .job import Job
 from .scaling import Fit, fit
-from .search import BASELINE, Search
+from .search import BASELINE, START, Search
 from .settings import Settings, conf_lines
 from .trial import Trial, median_rate
 
@@ -69,6 +69,16 @@ class Outcome:
         """How many times as fast as Spark's defaults the winner is."""
         baseline, rate = self.baseline, self.best_rate
         return rate / baseline.rows_per_second if rate and baseline and baseline.rows_per_second else None
+
+    def stage_bars(self) -> list[tuple[str, Trial]]:
+        """The trials whose stages are worth comparing, each once."""
+        first = {trial.purpose: trial for trial in reversed(self.trials) if trial.stages()}
+        chosen = {"best": self.best, START: first.get(START), BASELINE: first.get(BASELINE)}
+        bars: list[tuple[str, Trial]] = []
+        for name, trial in chosen.items():
+            if trial is not None and trial.stages() and not any(trial is other for _, other in bars):
+                bars.append((name, trial))
+        return bars
 
     def conf(self) -> str:
         """The `spark-defaults.conf` fragment."""

@@ -96,6 +96,6 @@ def raised_in(path: Path, error: Exception) -> str:
         for frame in traceback.extract_tb(error.__traceback__)
         if Path(frame.filename).resolve() == path.resolve()
     ]
-    message = (str(error).strip().splitlines() or ["no message"])[0]
+    message = (str(error).strip().splitlines() or ["no message"])[0].rstrip("; ")
     what = f"{type(error).__name__}: {message}"
     return f"{path}, line {lines[-1]}: {what}" if lines else f"{path} raised {what}"

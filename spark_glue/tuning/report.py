@@ -9,9 +9,8 @@ from importlib import resources
 from ..watch import NOTHING, count, memory
 from .charts import stage_chart, throughput_chart
 from .outcome import Outcome
-from .search import BASELINE, START
 from .settings import spark_defaults
-from .trial import STAGES, Trial
+from .trial import STAGES
 from .wording import HEADINGS, expectation, figure_cells, fit_sentences, setting_cells, trial_cells, verdict
 
 NUMBERS = {"#", "cores", "partitions", "Arrow rows", "rows/s", "batch ms", "longest", "CPU s/M rows", "memory"}
@@ -131,21 +130,8 @@ def _scaling(outcome: Outcome) -> str:
     return _section("Throughput against cores", _beside(chart, legend, _paragraphs(said)))
 
 
-def _bars(outcome: Outcome) -> list[tuple[str, Trial]]:
-    """The trials whose stages are worth comparing."""
-    first = {t.purpose: t for t in reversed(outcome.trials) if t.stages()}
-    chosen = {"best": outcome.best, START: first.get(START), BASELINE: first.get(BASELINE)}
-    seen: set[int] = set()
-    bars = []
-    for name, trial in chosen.items():
-        if trial is not None and trial.stages() and trial.number not in seen:
-            seen.add(trial.number)
-            bars.append((name, trial))
-    return bars
-
-
 def _stages(outcome: Outcome) -> str:
-    bars = [(name, trial.stages() or {}) for name, trial in _bars(outcome)]
+    bars = [(name, trial.stages() or {}) for name, trial in outcome.stage_bars()]
     if not bars:
         return ""
     legend = "".join(f'<span><i class="box s{i}"></i>{escape(stage)}</span>' for i, stage in enumerate(STAGES))

@@ -63,9 +63,8 @@ class Settings:
         >>> Settings(cores=2, partitions=4).on_cores(8).partitions
         16
         """
-        scaled = lambda number: max(1, round(number * cores / self.cores))  # noqa: E731
-        buckets = scaled(self.buckets) if self.buckets else None
-        return replace(self, cores=cores, partitions=scaled(self.partitions), buckets=buckets)
+        partitions, buckets = (n and max(1, round(n * cores / self.cores)) for n in (self.partitions, self.buckets))
+        return replace(self, cores=cores, partitions=partitions or 1, buckets=buckets)
 
     def spark_options(self) -> dict[str, str]:
         """What to set on a session, cores apart."""

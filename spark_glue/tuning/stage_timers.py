@@ -7,6 +7,7 @@ few times an Arrow batch, not a row.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
@@ -95,31 +96,28 @@ class TimedEncode:
         watch.tell(self._accumulator)
 
 
+@dataclass(frozen=True)
 class TimedStep(BucketStep):
     """`BucketStep`, with the times for blobs and for state apart from those of the operator."""
 
-    # The base is frozen and its fields are given by position, so these are set past it.
-    _accumulator: Any
-    _watch: Stopwatch
-
-    def __init__(self, accumulator: Any, *args: Any) -> None:
-        super().__init__(*args)
-        object.__setattr__(self, "_accumulator", accumulator)
+    accumulator: Any = None
+    watch: Stopwatch = field(default_factory=Stopwatch)
 
     def __call__(self, key: Any, frames: Any, state: Any) -> Iterator[Any]:
-        object.__setattr__(self, "_watch", Stopwatch())
-        yield from self._watch.each(STEP, super().__call__(key, frames, state))
-        self._watch.take_from(STEP, [SHUFFLE, STATE])
-        self._watch.tell(self._accumulator)
+        # One object serves all buckets of a task, one after the other.
+        self.watch.seconds.clear()
+        yield from self.watch.each(STEP, super().__call__(key, frames, state))
+        self.watch.take_from(STEP, [SHUFFLE, STATE])
+        self.watch.tell(self.accumulator)
 
     def _parcels(self, frames: Any) -> list[Parcel]:
-        return self._watch.call(SHUFFLE, super()._parcels, frames)
+        return self.watch.call(SHUFFLE, super()._parcels, frames)
 
     def _load(self, number: int, state: Any) -> Any:
-        return self._watch.call(STATE, super()._load, number, state)
+        return self.watch.call(STATE, super()._load, number, state)
 
     def _save(self, bucket: Any, state: Any) -> None:
-        self._watch.call(STATE, super()._save, bucket, state)
+        self.watch.call(STATE, super()._save, bucket, state)
 
 
 class TimedDecode:
@@ -140,6 +138,6 @@ def install(context: SparkContext) -> Any:
     """Have queries that are built from now on take their times; returns the accumulator that collects them."""
     accumulator = context.accumulator({}, TimesParam())
     pipeline.FUNCTIONS.encode = partial(TimedEncode, accumulator)
-    pipeline.FUNCTIONS.step = partial(TimedStep, accumulator)
+    pipeline.FUNCTIONS.step = partial(TimedStep, accumulator=accumulator)
     pipeline.FUNCTIONS.decode = partial(TimedDecode, accumulator)
     return accumulator

@@ -13,7 +13,6 @@ from rich.text import Text
 
 from ..watch import count
 from .outcome import Outcome
-from .report import _bars
 from .trial import DONE, FAILED, STAGES, Trial
 from .wording import expectation, figure_cells, fit_sentences, verdict
 
@@ -78,7 +77,7 @@ def print_outcome(outcome: Outcome, console: Console) -> None:
 
 
 def _stage_table(outcome: Outcome) -> Table | None:
-    bars = _bars(outcome)
+    bars = outcome.stage_bars()
     if not bars:
         return None
     table = Table(box=None, pad_edge=False)

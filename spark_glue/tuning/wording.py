@@ -18,12 +18,12 @@ def setting_cells(settings: Settings) -> dict[str, str]:
     Examples
     --------
     >>> setting_cells(Settings(2, 4))["buckets"]
-    'as partitions'
+    'default'
     """
     return {
         "cores": str(settings.cores),
         "partitions": str(settings.partitions),
-        "buckets": str(settings.buckets or "as partitions"),
+        "buckets": str(settings.buckets or "default"),
         "Arrow rows": f"{settings.arrow_rows:,}",
         "store": settings.store,
         "daemon": on_off(settings.daemon),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -100,7 +99,3 @@ def test_what_the_query_takes(child):
     assert child("tell('query', inputs=['a'], accepted=['buckets'])").describe() == (("a",), ("buckets",))
     with pytest.raises(InvalidArgument, match="line 3"):
         child("tell('mistake', reason='line 3'); tell('over')").describe()
-
-
-def test_what_is_asked_is_plain_data():
-    assert Job(**json.loads(Job(query="q.py", inputs={"a": "b"}).to_json())).inputs == {"a": "b"}
