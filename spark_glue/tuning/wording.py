@@ -72,9 +72,11 @@ def fit_sentences(fit: Fit) -> list[str]:
         lines.append(f"Beyond about {fit.peak:.0f} cores, more of them would be slower.")
     elif fit.limit is not None:
         lines.append(f"No number of cores would exceed {count(fit.limit)} rows/s.")
-    worst = max(map(abs, fit.residuals))
     how = "no R²" if fit.r2 is None else f"R² {fit.r2:.3f}"
-    lines.append(f"Fit: {len(fit.points)} points, {how}, largest residual {count(worst)} rows/s.")
+    off = [
+        f"{'−' if r < 0 else '+'}{count(abs(r))} on {n}" for (n, _), r in zip(fit.points, fit.residuals, strict=True)
+    ]
+    lines.append(f"Fit: {len(fit.points)} points, {how}; measured less expected, by cores: {', '.join(off)} rows/s.")
     if fit.remark:
         lines.append(f"{fit.remark[0].upper()}{fit.remark[1:]}.")
     return lines
