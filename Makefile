@@ -3,12 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-matrix lint bench bench-spark bench-engines soak clean clean-cache java
+.PHONY: demo test test-matrix lint bench bench-spark bench-engines soak clean clean-cache java browser
 
 demo: $(VENV)/.demo java
 	$(BIN)/python examples/demo.py
 
-test: $(VENV)/.test java
+test: $(VENV)/.test java browser
 	$(BIN)/python -m pytest
 
 test-matrix: java
@@ -45,6 +45,10 @@ soak: $(VENV)/.test java
 # Spark needs Java; the kernels do not, so a missing Java is reported and stops nothing.
 java:
 	@sh scripts/ensure_java.sh
+
+# One test opens a report in a real browser.
+browser:
+	@sh scripts/ensure_browser.sh
 
 $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Millrace needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; choose one with: make PYTHON=python3.11 ...")'

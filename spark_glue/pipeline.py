@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,13 +31,25 @@ class Settings:
     late_is_current: bool = False
 
 
+@dataclass
+class ExecutorFunctions:
+    """What makes the functions that run on executors; `millrace tune` puts in others, which take the time."""
+
+    encode: Callable[..., Any] = Encode
+    step: Callable[..., Any] = BucketStep
+    decode: Callable[..., Any] = Decode
+
+
+FUNCTIONS = ExecutorFunctions()
+
+
 def run_streaming(
     inputs: Sequence[DataFrame], operator: Operator, settings: Settings, schema: T.StructType
 ) -> DataFrame:
     """Build the plan of a streaming query."""
     _require_single(inputs)
     parcels = _encoded(inputs, operator, settings.delay_ms)
-    step = BucketStep(
+    step = FUNCTIONS.step(
         operator, settings.state_backend, settings.delay_ms is not None, settings.timeout, settings.late_is_current
     )
     metrics = list(operator.metrics_type().as_dict())
@@ -86,7 +98,7 @@ def run_bounded(inputs: Sequence[DataFrame], operator: Operator, schema: T.Struc
 
 def _encoded(inputs: Sequence[DataFrame], operator: Operator, delay_ms: int | None) -> DataFrame:
     frames = [
-        _numbered(frame).mapInArrow(Encode(operator, side), _parcel_schema(delay_ms))
+        _numbered(frame).mapInArrow(FUNCTIONS.encode(operator, side), _parcel_schema(delay_ms))
         for side, frame in enumerate(inputs)
     ]
     parcels = frames[0]
@@ -114,4 +126,4 @@ def _parcel_schema(delay_ms: int | None) -> T.StructType:
 
 
 def _decoded(blobs: DataFrame, schema: T.StructType) -> DataFrame:
-    return blobs.mapInArrow(Decode(), schema)
+    return blobs.mapInArrow(FUNCTIONS.decode(), schema)

@@ -69,14 +69,19 @@ class BucketStep:
             yield from self._run(key[0], frames, state)
 
     def _run(self, number: int, frames: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
-        backend = backend_named(self.backend)
-        saved = backend.open(state.get[0]) if state.exists else None
-        bucket = self.operator.open(number, saved)
+        bucket = self._load(number, state)
         for rows in bucket.run(self._parcels(frames), self._clock(bucket, state)):
             yield from (self._result(blob) for blob in to_blobs(rows) if rows.num_rows)
-        state.update((backend.commit(bucket.to_bytes()),))
+        self._save(bucket, state)
         self._call_again(bucket, state)
         yield self._result(None, bucket.metrics)
+
+    def _load(self, number: int, state: GroupState) -> BucketState:
+        saved = backend_named(self.backend).open(state.get[0]) if state.exists else None
+        return self.operator.open(number, saved)
+
+    def _save(self, bucket: BucketState, state: GroupState) -> None:
+        state.update((backend_named(self.backend).commit(bucket.to_bytes()),))
 
     def _parcels(self, frames: Iterable[pd.DataFrame]) -> list[Parcel]:
         return [

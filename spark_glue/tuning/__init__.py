@@ -1,0 +1,1 @@
+"""`millrace tune`: find the settings that give the most rows a second from the cores one has."""
