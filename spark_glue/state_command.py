@@ -1,0 +1,207 @@
+"""`millrace state`: what a query's checkpoint holds, bucket by bucket, and its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ..kernels.errors import InvalidArgument, MillraceError, StateFormatError
+from .checkpoint import Checkpoint, first_line, open_checkpoint, reason
+from .command_output import print_json
+from .command_session import parse_conf, start_session
+from .read_state import decoded
+from .state_report import OperatorReport, report_on, time_text
+
+# Times are the same whatever machine looks at them; what fails is said in one line, without Spark's log.
+DEFAULTS = {"spark.sql.session.timeZone": "UTC", "spark.log.level": "OFF"}
+
+
+def state(
+    checkpoint: Annotated[str, typer.Argument(help="Path of the query's checkpoint.", show_default=False)],
+    batch: Annotated[int | None, typer.Option(help="The state after this batch; the last one by default.")] = None,
+    rows: Annotated[int, typer.Option(help="Show so many decoded rows.")] = 0,
+    operator: Annotated[int | None, typer.Option(help="Look at this stateful operator only.")] = None,
+    master: Annotated[str, typer.Option(help="Spark master that reads the state.")] = "local[2]",
+    conf: Annotated[list[str] | None, typer.Option(help="A session option as key=value; may be repeated.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Look inside the state of a query, running or stopped.
+
+    Shows which batches are retained, and of each operator its buckets with rows, bytes, watermark and format version.
+
+    Exits with 1 if a bucket is damaged.
+
+    Examples:
+
+        millrace state /checkpoints/counts
+
+        millrace state /checkpoints/counts --batch 41 --rows 10
+
+        millrace state s3a://bucket/counts --operator 0 --json --conf spark.hadoop.fs.s3a.endpoint=http://minio:9000
+    """
+    if rows < 0:
+        raise InvalidArgument.of("--rows", rows, "0 or more")
+    spark = _session(master, {**DEFAULTS, **parse_conf(conf)})
+    try:
+        opened = open_checkpoint(spark, checkpoint)
+        number = opened.batch(batch)
+        chosen = opened.operator(operator) if operator is not None or rows else None
+        shown = [o for o in opened.operators if operator is None or o == chosen]
+        reports = [report_on(spark, opened, each, number) for each in shown]
+        is_damaged = any(bucket.error for report in reports for bucket in report.buckets)
+        lines = _rows(spark, opened, operator, number, rows) if rows and not is_damaged else None
+    finally:
+        spark.stop()
+    if as_json:
+        print_json(_as_json(opened, number, reports, lines))
+    else:
+        _print(Console(highlight=False), opened, number, reports, lines)
+    raise typer.Exit(int(is_damaged))
+
+
+def _session(master: str, settings: Mapping[str, str]) -> SparkSession:
+    try:
+        return start_session("millrace state", master, settings)
+    except Exception as error:
+        raise MillraceError(f"Spark does not start: {first_line(error)}; `millrace doctor` says what to fix") from error
+
+
+def _rows(
+    spark: SparkSession, checkpoint: Checkpoint, operator: int | None, batch: int, count: int
+) -> list[dict[str, Any]]:
+    """The first rows, of any buckets."""
+    try:
+        return decoded(spark, checkpoint, checkpoint.operator(operator), batch).limit(count).toArrow().to_pylist()
+    except PySparkException as error:
+        raise StateFormatError(f"the rows cannot be read: {reason(error)}") from error
+
+
+# --- output -----------------------------------------------------------------------------------------
+
+
+def _as_json(
+    checkpoint: Checkpoint, batch: int, reports: Iterable[OperatorReport], rows: list[dict[str, Any]] | None
+) -> dict[str, Any]:
+    told = {
+        "checkpoint": checkpoint.path,
+        "batches": {"first": checkpoint.first, "last": checkpoint.last},
+        "batch": batch,
+        "operators": [asdict(report) for report in reports],
+    }
+    return told if rows is None else {**told, "rows": [simple(row) for row in rows]}
+
+
+def _print(
+    console: Console,
+    checkpoint: Checkpoint,
+    batch: int,
+    reports: Iterable[OperatorReport],
+    rows: list[dict[str, Any]] | None,
+) -> None:
+    retained = f"{checkpoint.first} to {checkpoint.last} are" if checkpoint.first < checkpoint.last else f"{batch} is"
+    console.print(f"[bold]{escape(checkpoint.path)}[/bold] after batch {batch}; {retained} retained", soft_wrap=True)
+    for report in reports:
+        console.print()
+        console.print(heading(report))
+        if report.does:
+            console.print(escape(report.does), style="dim")
+        if report.buckets:
+            console.print(bucket_table(report))
+    if rows is not None:
+        console.print()
+        _print_rows(console, rows)
+
+
+def heading(report: OperatorReport) -> str:
+    """An operator in a line."""
+    if not report.buckets:
+        whose = "no state yet" if report.spark_name == "applyInPandasWithState" else "Spark's own"
+        return f"[bold]operator {report.operator}[/bold]: {report.spark_name}, {whose}"
+    name = "" if report.name is None else f" {report.name!r}"
+    return f"[bold]operator {report.operator}[/bold]: {report.kind or 'unknown'}{escape(name)}"
+
+
+def bucket_table(report: OperatorReport) -> Table:
+    """Buckets of an operator, and their sums."""
+    table = Table(box=None, pad_edge=False, show_footer=len(report.buckets) > 1)
+    what = list(report.rows) or ["rows"]
+    sizes = [bucket.bytes or 0 for bucket in report.buckets]
+    table.add_column("bucket", footer=f"{len(report.buckets)} in all", justify="right")
+    table.add_column("partition", justify="right")
+    for name in what:
+        table.add_column(name, footer=f"{report.rows.get(name, 0):,}", justify="right")
+    table.add_column("bytes", footer=f"{sum(sizes):,}", justify="right")
+    table.add_column("watermark")
+    table.add_column("format", justify="right")
+    for bucket in report.buckets:
+        place = (str(bucket.bucket), str(bucket.partition))
+        if bucket.error is not None:
+            continue
+        counts = [f"{bucket.rows[name]:,}" for name in what]
+        table.add_row(*place, *counts, f"{bucket.bytes:,}", bucket.watermark or "none", str(bucket.format_version))
+    return table
+
+
+def _print_rows(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Rows as a table, or one below the other where they are too wide for that."""
+    if not rows:
+        console.print("no rows")
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in rows[0]:
+        table.add_column(escape(name), no_wrap=True)
+    for row in rows:
+        table.add_row(*(escape(text(value)) for value in row.values()))
+    if console.measure(table).maximum <= console.width:
+        console.print(table)
+        return
+    for number, row in enumerate(rows, 1):
+        console.print(f"[dim]row {number}[/dim]")
+        for name, value in row.items():
+            console.print(f"[bold]{escape(name)}[/bold]: {escape(text(value))}", soft_wrap=True)
+
+
+def text(value: Any) -> str:
+    """A value as people read it.
+
+    Examples
+    --------
+    >>> text({"n": 3, "page": "home", "seen": [1.5, None]})
+    'n=3 page=home seen=[1.5, null]'
+    """
+    if value is None:
+        return "null"
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={text(inner)}" for name, inner in value.items())
+    if isinstance(value, list):
+        return f"[{', '.join(map(text, value))}]"
+    return str(simple(value))
+
+
+def simple(value: Any) -> Any:
+    """A value as JSON has it: times and binaries as text.
+
+    Examples
+    --------
+    >>> simple({"at": datetime(2026, 1, 1), "raw": b"\\x01", "rate": float("nan")})
+    {'at': '2026-01-01 00:00:00', 'raw': '01', 'rate': 'nan'}
+    """
+    if isinstance(value, Mapping):
+        return {name: simple(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [simple(inner) for inner in value]
+    if isinstance(value, datetime):
+        return time_text(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    is_number = isinstance(value, int) or (isinstance(value, float) and value - value == 0)
+    return value if value is None or is_number or isinstance(value, str) else str(value)
