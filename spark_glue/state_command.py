@@ -19,7 +19,7 @@ from .checkpoint import Checkpoint, first_line, open_checkpoint, reason
 from .command_output import print_json
 from .command_session import parse_conf, start_session
 from .read_state import decoded
-from .state_report import OperatorReport, report_on, time_text
+from .state_report import BucketReport, OperatorReport, report_on, time_text
 
 # Times are the same whatever machine looks at them; what fails is said in one line, without Spark's log.
 DEFAULTS = {"spark.sql.session.timeZone": "UTC", "spark.log.level": "OFF"}
@@ -114,8 +114,13 @@ def _print(
         console.print(heading(report))
         if report.does:
             console.print(escape(report.does), style="dim")
-        if report.buckets:
-            console.print(bucket_table(report))
+        whole = [bucket for bucket in report.buckets if bucket.error is None]
+        if whole:
+            console.print(bucket_table(whole))
+        for bucket in report.buckets:
+            if bucket.error is not None:
+                place = f"bucket {bucket.bucket}, partition {bucket.partition}"
+                console.print(f"[red]damaged[/red]: {place}: {escape(bucket.error)}", soft_wrap=True)
     if rows is not None:
         console.print()
         _print_rows(console, rows)
@@ -130,22 +135,19 @@ def heading(report: OperatorReport) -> str:
     return f"[bold]operator {report.operator}[/bold]: {report.kind or 'unknown'}{escape(name)}"
 
 
-def bucket_table(report: OperatorReport) -> Table:
+def bucket_table(buckets: Sequence[BucketReport]) -> Table:
     """Buckets of an operator, and their sums."""
-    table = Table(box=None, pad_edge=False, show_footer=len(report.buckets) > 1)
-    what = list(report.rows) or ["rows"]
-    sizes = [bucket.bytes or 0 for bucket in report.buckets]
-    table.add_column("bucket", footer=f"{len(report.buckets)} in all", justify="right")
+    table = Table(box=None, pad_edge=False, show_footer=len(buckets) > 1, footer_style="bold")
+    what = list(buckets[0].rows)
+    table.add_column("bucket", footer=f"all {len(buckets)}", justify="right")
     table.add_column("partition", justify="right")
     for name in what:
-        table.add_column(name, footer=f"{report.rows.get(name, 0):,}", justify="right")
-    table.add_column("bytes", footer=f"{sum(sizes):,}", justify="right")
+        table.add_column(name, footer=f"{sum(bucket.rows[name] for bucket in buckets):,}", justify="right")
+    table.add_column("bytes", footer=f"{sum(bucket.bytes for bucket in buckets):,}", justify="right")
     table.add_column("watermark")
     table.add_column("format", justify="right")
-    for bucket in report.buckets:
+    for bucket in buckets:
         place = (str(bucket.bucket), str(bucket.partition))
-        if bucket.error is not None:
-            continue
         counts = [f"{bucket.rows[name]:,}" for name in what]
         table.add_row(*place, *counts, f"{bucket.bytes:,}", bucket.watermark or "none", str(bucket.format_version))
     return table

@@ -25,7 +25,7 @@ class BucketReport:
     bucket: int
     partition: int
     rows: dict[str, int]
-    bytes: int | None
+    bytes: int
     watermark: str | None
     format_version: int | None
     error: str | None
@@ -41,15 +41,6 @@ class OperatorReport:
     name: str | None
     does: str | None
     buckets: list[BucketReport]
-
-    @property
-    def rows(self) -> dict[str, int]:
-        """Stored rows of all buckets."""
-        sums: dict[str, int] = {}
-        for bucket in self.buckets:
-            for what, count in bucket.rows.items():
-                sums[what] = sums.get(what, 0) + count
-        return sums
 
 
 def report_on(spark: SparkSession, checkpoint: Checkpoint, operator: StoredOperator, batch: int) -> OperatorReport:
@@ -72,7 +63,7 @@ def _bucket(row: Any, header: Mapping[str, Any]) -> BucketReport:
     counts = dict(zip(names, header.get("rows", []), strict=False))
     watermark = utc_time(header.get("watermark_ms"))
     error = None if row.error is None else row.error.partition(": ")[2]
-    return BucketReport(row.bucket, row.partition, counts, row.bytes, watermark, row.version, error)
+    return BucketReport(row.bucket, row.partition, counts, row.bytes or 0, watermark, row.version, error)
 
 
 def utc_time(milliseconds: int | None) -> str | None:
