@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any
@@ -12,14 +12,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from ..kernels.errors import InvalidArgument, MillraceError, StateFormatError
 from .checkpoint import Checkpoint, first_line, open_checkpoint, reason
-from .command_output import print_json
+from .command_output import print_json, print_table
 from .command_session import parse_conf, start_session
 from .read_state import decoded
-from .state_report import BucketReport, OperatorReport, report_on, time_text
+from .state_report import OperatorReport, report_on, time_text
 
 # Times are the same whatever machine looks at them; what fails is said in one line, without Spark's log.
 DEFAULTS = {"spark.sql.session.timeZone": "UTC", "spark.log.level": "OFF"}
@@ -64,7 +63,7 @@ def state(
     if as_json:
         print_json(_as_json(opened, number, reports, lines))
     else:
-        _print(Console(highlight=False), opened, number, reports, lines)
+        print_report(Console(highlight=False), opened, number, reports, lines)
     raise typer.Exit(int(is_damaged))
 
 
@@ -100,13 +99,14 @@ def _as_json(
     return told if rows is None else {**told, "rows": [simple(row) for row in rows]}
 
 
-def _print(
+def print_report(
     console: Console,
     checkpoint: Checkpoint,
     batch: int,
     reports: Iterable[OperatorReport],
     rows: list[dict[str, Any]] | None,
 ) -> None:
+    """Print everything for people."""
     retained = f"{checkpoint.first} to {checkpoint.last} are" if checkpoint.first < checkpoint.last else f"{batch} is"
     console.print(f"[bold]{escape(checkpoint.path)}[/bold] after batch {batch}; {retained} retained", soft_wrap=True)
     for report in reports:
@@ -114,62 +114,49 @@ def _print(
         console.print(heading(report))
         if report.does:
             console.print(escape(report.does), style="dim")
-        whole = [bucket for bucket in report.buckets if bucket.error is None]
-        if whole:
-            console.print(bucket_table(whole))
-        for bucket in report.buckets:
-            if bucket.error is not None:
-                place = f"bucket {bucket.bucket}, partition {bucket.partition}"
-                console.print(f"[red]damaged[/red]: {place}: {escape(bucket.error)}", soft_wrap=True)
+        _print_buckets(console, report)
     if rows is not None:
         console.print()
-        _print_rows(console, rows)
+        if rows:
+            print_table(console, list(rows[0]), [[text(value) for value in row.values()] for row in rows])
+        else:
+            console.print("no rows")
 
 
 def heading(report: OperatorReport) -> str:
     """An operator in a line."""
-    if not report.buckets:
-        whose = "no state yet" if report.spark_name == "applyInPandasWithState" else "Spark's own"
-        return f"[bold]operator {report.operator}[/bold]: {report.spark_name}, {whose}"
-    name = "" if report.name is None else f" {report.name!r}"
-    return f"[bold]operator {report.operator}[/bold]: {report.kind or 'unknown'}{escape(name)}"
+    if report.is_millrace:
+        name = "" if report.name is None else f" {report.name!r}"
+        return f"[bold]operator {report.operator}[/bold]: {escape((report.kind or 'unknown') + name)}"
+    return f"[bold]operator {report.operator}[/bold]: {escape(report.spark_name)}, Spark's own"
 
 
-def bucket_table(buckets: Sequence[BucketReport]) -> Table:
-    """Buckets of an operator, and their sums."""
-    table = Table(box=None, pad_edge=False, show_footer=len(buckets) > 1, footer_style="bold")
-    what = list(buckets[0].rows)
-    table.add_column("bucket", footer=f"all {len(buckets)}", justify="right")
-    table.add_column("partition", justify="right")
-    for name in what:
-        table.add_column(name, footer=f"{sum(bucket.rows[name] for bucket in buckets):,}", justify="right")
-    table.add_column("bytes", footer=f"{sum(bucket.bytes for bucket in buckets):,}", justify="right")
-    table.add_column("watermark")
-    table.add_column("format", justify="right")
-    for bucket in buckets:
-        place = (str(bucket.bucket), str(bucket.partition))
-        counts = [f"{bucket.rows[name]:,}" for name in what]
-        table.add_row(*place, *counts, f"{bucket.bytes:,}", bucket.watermark or "none", str(bucket.format_version))
-    return table
-
-
-def _print_rows(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Rows as a table, or one below the other where they are too wide for that."""
-    if not rows:
-        console.print("no rows")
-        return
-    table = Table(box=None, pad_edge=False)
-    for name in rows[0]:
-        table.add_column(escape(name), no_wrap=True)
-    for row in rows:
-        table.add_row(*(escape(text(value)) for value in row.values()))
-    if console.measure(table).maximum <= console.width:
-        console.print(table)
-        return
-    for number, row in enumerate(rows, 1):
-        console.print(f"[dim]row {number}[/dim]")
-        for name, value in row.items():
-            console.print(f"[bold]{escape(name)}[/bold]: {escape(text(value))}", soft_wrap=True)
+def _print_buckets(console: Console, report: OperatorReport) -> None:
+    """Sums, what is the same everywhere, and a line for each bucket."""
+    whole = [bucket for bucket in report.buckets if bucket.error is None]
+    if whole:
+        told = [f"{sum(bucket.rows[what] for bucket in whole):,} {what}" for what in whole[0].rows]
+        buckets = "1 bucket" if len(whole) == 1 else f"{len(whole)} buckets"
+        told += [f"{sum(bucket.bytes for bucket in whole):,} bytes in {buckets}"]
+        columns: dict[str, list[str]] = {"bucket": [str(b.bucket) for b in whole]}
+        columns["partition"] = [str(b.partition) for b in whole]
+        for what in whole[0].rows:
+            columns[what] = [f"{b.rows[what]:,}" for b in whole]
+        columns["bytes"] = [f"{b.bytes:,}" for b in whole]
+        for name in ("watermark", "format"):
+            values = [b.watermark or "none" if name == "watermark" else str(b.format_version) for b in whole]
+            if len(set(values)) > 1:
+                columns[name] = values
+            else:
+                told.append(f"{name} {values[0]}")
+        console.print(", ".join(told))
+        print_table(console, list(columns), list(zip(*columns.values(), strict=True)), right=True)
+    elif report.is_millrace and not report.buckets:
+        console.print("no state yet")
+    for bucket in report.buckets:
+        if bucket.error is not None:
+            place = f"bucket {bucket.bucket}, partition {bucket.partition}"
+            console.print(f"[red]damaged[/red]: {place}: {escape(bucket.error)}", soft_wrap=True)
 
 
 def text(value: Any) -> str:

@@ -33,7 +33,7 @@ class BucketReport:
 
 @dataclass(frozen=True)
 class OperatorReport:
-    """One stateful operator; buckets only of Millrace's."""
+    """One stateful operator; of Spark's own no more than its name."""
 
     operator: int
     spark_name: str
@@ -41,12 +41,13 @@ class OperatorReport:
     name: str | None
     does: str | None
     buckets: list[BucketReport]
+    is_millrace: bool = True
 
 
 def report_on(spark: SparkSession, checkpoint: Checkpoint, operator: StoredOperator, batch: int) -> OperatorReport:
     """Look at every bucket of an operator."""
     if not operator.is_millrace:
-        return OperatorReport(operator.number, operator.spark_name, None, None, None, [])
+        return OperatorReport(operator.number, operator.spark_name, None, None, None, [], False)
     rows = sorted(summaries(spark, checkpoint, operator, batch), key=lambda row: row.bucket)
     headers = [json.loads(row.header) if row.header else {} for row in rows]
     header: dict[str, Any] = next(filter(None, headers), {})
