@@ -69,6 +69,14 @@ class CapturedFunction:
                 nodes += ast.iter_child_nodes(node)
         return None
 
+    def same_code(self, other: CapturedFunction) -> bool:
+        """Whether the other one does the same, wherever it was written."""
+        return (
+            (self.source, self.bindings, self.options) == (other.source, other.bindings, other.options)
+            and self.helpers.keys() == other.helpers.keys()
+            and all(helper.same_code(other.helpers[name]) for name, helper in self.helpers.items())
+        )
+
 
 def capture(function: Callable, argument: str) -> CapturedFunction:
     """Capture a function, compiled by Numba or not; `argument` names it in messages.

@@ -15,6 +15,7 @@ from .expiry import TimeSlots
 from .groups import NO_GROUPS, Data, Groups, Rows, read_partials, read_rows
 from .hash_table import HashTable
 from .metrics import Metrics, milliseconds
+from .saved_groups import user_defined
 from .state_format import CURRENT_VERSION, check_version, dump_state, load_state, require_same, require_schema
 from .watermark import limit_of
 
@@ -205,7 +206,7 @@ class GroupState:
 
     # --- bytes ---
 
-    def to_bytes(self, version: int = CURRENT_VERSION, buckets: int | None = None) -> bytes:
+    def to_bytes(self, version: int = CURRENT_VERSION, buckets: int | None = None, name: str | None = None) -> bytes:
         """Write the whole state.
 
         Version 2 keeps keys and values apart; version 1 repeats the keys within the values, as Spark's
@@ -216,13 +217,18 @@ class GroupState:
         buckets
             number of buckets that the query's keys are spread over; a state is refused by a query
             with another number.
+        name
+            what the operator is called, for those who look into the state.
         """
         self._require_whole()
         started = time.perf_counter()
         body = self._groups.export(self._groups.table.live())
         if check_version(version) == 1:
             body = repeat_keys(self.query, body)
-        facts = {"watermark_ms": self.watermark_ms, "buckets": buckets}
+        facts = {
+            "watermark_ms": self.watermark_ms, "buckets": buckets, "name": name,
+            "user_defined": user_defined(self.query.aggs),
+        }  # fmt: skip
         data = dump_state(version, OPERATOR, self.query.describe(), facts, body)
         self.metrics.commitTimeMs = milliseconds(started, time.perf_counter())
         return data

@@ -329,7 +329,7 @@ class JoinState:
 
     # --- bytes ---
 
-    def to_bytes(self, version: int = CURRENT_VERSION, buckets: int | None = None) -> bytes:
+    def to_bytes(self, version: int = CURRENT_VERSION, buckets: int | None = None, name: str | None = None) -> bytes:
         """Write the whole state: the rows of each side, each with its number among those of its key.
 
         Version 2 has matched flags; version 1 has none and is written for inner joins only, as in Spark.
@@ -338,13 +338,15 @@ class JoinState:
         ----------
         buckets
             number of buckets that the keys are spread over; a query with another number refuses it.
+        name
+            what the operator is called, for those who look into the state.
         """
         self._require_idle()
         if check_version(version) == 1 and self.join.how != "inner":
             raise InvalidArgument.of("state_format_version", 1, f"2 for a {self.join.how} join: 1 has no matched flags")
         started = time.perf_counter()
         bodies = [self._export(side, version) for side in SIDES]
-        facts = {"watermark_ms": self.watermark_ms, "buckets": buckets}
+        facts = {"watermark_ms": self.watermark_ms, "buckets": buckets, "name": name}
         data = dump_state(version, OPERATOR, self.join.describe(), facts, *bodies)
         self.metrics.commitTimeMs = milliseconds(started, time.perf_counter())
         return data

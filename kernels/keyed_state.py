@@ -274,7 +274,7 @@ class KeyedState:
         self._pending = self._groups.fill(keys, values, np.ones(count, np.bool_), none)
         self._broken = False
 
-    def to_bytes(self, version: int = CURRENT_VERSION, buckets: int | None = None) -> bytes:
+    def to_bytes(self, version: int = CURRENT_VERSION, buckets: int | None = None, name: str | None = None) -> bytes:
         """Write the whole state.
 
         Parameters
@@ -284,11 +284,16 @@ class KeyedState:
         buckets
             number of buckets that the query's keys are spread over; a state is refused by a query
             with another number.
+        name
+            what the operator is called, for those who look into the state.
         """
         self._require_whole()
         started = time.perf_counter()
         body = self._groups.export(check_version(version))
-        facts = {"watermark_ms": self.watermark_ms, "buckets": buckets, "pending": bool(len(self._pending))}
+        facts = {
+            "watermark_ms": self.watermark_ms, "buckets": buckets, "name": name,
+            "pending": bool(len(self._pending)),
+        }  # fmt: skip
         data = dump_state(version, OPERATOR, self.query.describe(), facts, body)
         self.metrics.commitTimeMs = milliseconds(started, time.perf_counter())
         return data

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ RANKS = 64 - REGISTER_BITS  # bits of a hash behind those that choose the regist
 RELATIVE_ERROR = 0.01
 LOG_GAMMA = math.log((1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR))
 DEFAULT_BUCKETS = 512
+_QUANTILE = re.compile(r"approx_quantile\(([^,]+), (\d+)\)")
 
 
 # --- weighted mean ----------------------------------------------------------------------------------
@@ -266,3 +269,35 @@ def approx_quantile(column: str, quantile: float, buckets: int = DEFAULT_BUCKETS
     if not isinstance(buckets, int) or isinstance(buckets, bool) or not 16 <= buckets <= 65536:
         raise InvalidArgument.of("buckets", buckets, "an int from 16 to 65536")
     return _quantile_aggregator(float(quantile), buckets)(column)
+
+
+# --- by name ----------------------------------------------------------------------------------------
+
+
+@lru_cache
+def shipped(name: str) -> Aggregator | None:
+    """Find one of these functions by the name that an aggregate has in a saved state.
+
+    Examples
+    --------
+    >>> print(shipped("approx_quantile(0.5, 512)")("latency"), shipped("median"))
+    approx_quantile(0.5, 512)(latency) None
+    """
+    if match := _QUANTILE.fullmatch(name):
+        return _quantile_aggregator(float(match[1]), int(match[2]))
+    return {"weighted_mean": _weighted_mean, "approx_count_distinct": _distinct}.get(name)
+
+
+def is_shipped(definition: Aggregator) -> bool:
+    """Whether a function is the one that `shipped` finds under its name, and not another of that name.
+
+    Examples
+    --------
+    >>> is_shipped(approx_quantile("latency", 0.5).definition), is_shipped(approx_quantile("latency", 1 / 3).definition)
+    (True, False)
+    """
+    known = shipped(definition.name)
+    return known is not None and all(
+        known.functions.get(name) is not None and function.same_code(known.functions[name])
+        for name, function in definition.functions.items()
+    )

@@ -89,8 +89,8 @@ def dump_state(version: int, operator: str, query: Mapping[str, object], facts: 
     return b"".join([*parts, _CHECKSUM.pack(digest.intdigest())])
 
 
-def load_state(data: bytes | memoryview | pa.Buffer, operator: str) -> SavedState:
-    """Read a state of an operator and check that it is whole.
+def load_state(data: bytes | memoryview | pa.Buffer, operator: str | None = None) -> SavedState:
+    """Read a state of an operator, None for any, and check that it is whole.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def load_state(data: bytes | memoryview | pa.Buffer, operator: str) -> SavedStat
     if xxhash.xxh3_64_intdigest(view[: -_CHECKSUM.size]) != wanted:
         raise StateFormatError("the state is damaged: its checksum does not match its bytes")
     header = _read_header(view[_HEAD : _HEAD + head_size])
-    if header.get("operator") != operator:
+    if operator is not None and header.get("operator") != operator:
         raise StateFormatError(f"the state belongs to operator {header.get('operator')!r}, not {operator!r}")
     return SavedState(version, header, _read_bodies(view[_HEAD + head_size : -_CHECKSUM.size], header))
 

@@ -30,6 +30,7 @@ from ..kernels.windows import window
 from .aggregate import aggregate
 from .configure import configure
 from .join import join
+from .read_state import read_state
 from .stateful import apply_in_pandas_with_state, stateful
 from .watch import watch
 
@@ -57,6 +58,7 @@ __all__ = [
     "max_by",
     "min",
     "min_by",
+    "read_state",
     "stateful",
     "stddev_pop",
     "stddev_samp",

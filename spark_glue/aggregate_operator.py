@@ -104,7 +104,8 @@ class AggregateBucket:
         return None
 
     def to_bytes(self) -> bytes:
-        return self._state.to_bytes(self._operator.state_format_version, self._operator.buckets)
+        operator = self._operator
+        return self._state.to_bytes(operator.state_format_version, operator.buckets, operator.name)
 
 
 class AggregateEncoder:

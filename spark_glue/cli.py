@@ -9,6 +9,7 @@ from rich.console import Console
 
 from ..kernels.errors import MillraceError
 from .doctor import doctor
+from .state_command import state
 from .tuning.command import tune
 
 # What a mistake of the user's exits with; click uses 2 for wrong options too.
@@ -30,6 +31,7 @@ def millrace() -> None:
 
 
 app.command()(doctor)
+app.command()(state)
 app.command()(tune)
 
 

@@ -21,9 +21,9 @@ from rich.console import Console
 from rich.table import Table
 
 from .. import kernels
-from ..kernels.errors import InvalidArgument
 from .command_output import print_json
-from .configure import OPTIONS, configure
+from .command_session import parse_conf, start_session
+from .configure import OPTIONS
 
 OK, WARN, FIX = "ok", "warn", "fix"
 COLOURS = {OK: "green", WARN: "yellow", FIX: "red"}
@@ -197,13 +197,8 @@ def examine(master: str, settings: dict[str, str]) -> list[Finding]:
     findings = [*check_packages(), check_java(), check_cache("driver", cache_problem())]
     if any(f.status == FIX and f.check in ("Java", "pyspark", "pandas", "pyarrow") for f in findings):
         return [*findings, Finding("session", WARN, "not checked", "mend the above first")]
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    quiet = {"spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false"}
-    builder = configure(SparkSession.builder.master(master).appName("millrace doctor"))
-    for key, value in {**quiet, **settings}.items():
-        builder = builder.config(key, value)
     try:
-        spark = builder.getOrCreate()
+        spark = start_session("millrace doctor", master, settings)
     except Exception as error:
         return [*findings, Finding("session", FIX, str(error).strip().splitlines()[0][:200], f"is {master!r} right?")]
     try:
@@ -227,11 +222,7 @@ def doctor(
 
         millrace doctor --master spark://host:7077 --conf spark.sql.shuffle.partitions=8 --json
     """
-    pairs = [text.partition("=") for text in conf or []]
-    for key, equals, _ in pairs:
-        if not key or not equals:
-            raise InvalidArgument.of("--conf", key, "key=value")
-    findings = examine(master, {key: value for key, _, value in pairs})
+    findings = examine(master, parse_conf(conf))
     if as_json:
         print_json([asdict(finding) for finding in findings])
     else:

@@ -299,10 +299,14 @@ class PandasState:
 
     # --- bytes ---
 
-    def to_bytes(self, version: int, buckets: int) -> bytes:
+    def to_bytes(self, version: int, buckets: int, name: str | None = None) -> bytes:
         """Write the whole state."""
         started = time.perf_counter()
-        facts = {"watermark_ms": self.watermark_ms, "buckets": buckets}
+        facts = {
+            "watermark_ms": self.watermark_ms, "buckets": buckets, "name": name,
+            # Dates and times lie in the rows as the numbers that Spark keeps for them.
+            "state_type": self.query.state.jsonValue(),
+        }  # fmt: skip
         data = dump_state(check_version(version), OPERATOR, self.query.describe(), facts, self._export())
         self.metrics.commitTimeMs = milliseconds(started, time.perf_counter())
         return data

@@ -86,4 +86,5 @@ class StatefulBucket:
         return self._state.next_timeout_ms
 
     def to_bytes(self) -> bytes:
-        return self._state.to_bytes(self._operator.state_format_version, self._operator.buckets)
+        operator = self._operator
+        return self._state.to_bytes(operator.state_format_version, operator.buckets, operator.name)

@@ -122,12 +122,17 @@ def named(operator: Operator, part: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        task = TaskContext.get()
-        batch = task.getLocalProperty("streaming.sql.batchId") if task else None
+        batch = batch_number()
         place = f"{operator.kind} {operator.name!r}, {part}" + (f", batch {batch}" if batch else "")
         if isinstance(error, MillraceError):
             raise type(error)(f"{place}: {error}") from error
         raise MillraceError(f"{place}: {type(error).__name__}: {error}") from error
+
+
+def batch_number() -> str | None:
+    """Tell which micro-batch the task belongs to; None in a batch query."""
+    task = TaskContext.get()
+    return task.getLocalProperty("streaming.sql.batchId") if task else None
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ class Stopwatch:
         self.add(stage, -sum(self.seconds.get(other, 0.0) for other in others))
 
     def tell(self, accumulator: Any) -> None:
-        batch = batch_number()
+        batch = batch_number() or ""
         accumulator.add({(batch, stage): seconds for stage, seconds in self.seconds.items()})
 
 

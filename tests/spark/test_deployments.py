@@ -86,7 +86,32 @@ def run(spark):
             got = table(spark, mine, name, f"{work}/ours-{name}")
             assert got == wanted, (name, got, wanted)
             assert half == 0 or len(got) > 5
+    compare_states(spark, work)
     print("SAME")
+
+def plain(frame):
+    return sorted(str(tuple(row)) for row in frame.collect())
+
+def compare_states(spark, work):
+    # What Spark's own operators hold in the end, as Spark reads it, is what ours hold.
+    columns = {
+        "agg": ["key.*", "value.*"], "join": ["value.bk", "value.bt", "value.bv"],
+        "stateful-jit": ["key.k", "value.groupState"], "stateful-pandas": ["key.k", "value.groupState"],
+    }
+    for name, wanted in columns.items():
+        reader = spark.read.format("statestore")
+        reader = reader.option("joinSide", "right") if name == "join" else reader
+        own = plain(reader.load(f"{work}/own-{name}").select(*wanted))
+        state = mr.read_state(spark, f"{work}/ours-{name}")
+        state = state.where("side = 'right'").select("right.*") if name == "join" else state
+        got = plain(state.drop("timeout"))
+        assert own and got == own, (name, got, own)
+    try:
+        mr.read_state(spark, f"{work}/none")
+    except mr.InvalidArgument as error:
+        assert "there is no" in str(error)
+    else:
+        raise AssertionError("a missing checkpoint was read")
 """
 
 
