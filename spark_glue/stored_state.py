@@ -94,7 +94,7 @@ def _handles(batch: pa.RecordBatch) -> Iterator[tuple[int, int, str]]:
             yield bucket, partition, handle
 
 
-def _opened(handle: str) -> bytes:
+def _opened(handle: str) -> memoryview:
     try:
         return InlineBackend().open(handle)
     except UnicodeEncodeError as error:
