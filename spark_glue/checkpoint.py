@@ -13,10 +13,12 @@ from pyspark.sql import functions as F
 
 from ..kernels.errors import InvalidArgument, MillraceError
 from .pipeline import STATE
+from .retained import first_retained
 
 # What Spark calls the function that every operator of Millrace is to it.
 SPARK_NAME = "applyInPandasWithState"
 _RAISED = re.compile(r"millrace\.kernels\.errors\.\w+: (.*)")
+_CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]+\] .+")
 _PYTHON = re.compile(r"^(?:\w+\.)*\w+(?:Error|Exception): .+$", re.MULTILINE)
 
 
@@ -92,7 +94,8 @@ def open_checkpoint(spark: SparkSession, path: str | os.PathLike[str]) -> Checkp
         StoredOperator(number, name, name == SPARK_NAME and _holds_handles(spark, path, number, last))
         for number, name in sorted(numbers.items())
     ]
-    return Checkpoint(path, first, last, tuple(operators))
+    retained = [first_retained(_files(spark, path, o.number), first, last) for o in operators if o.is_millrace]
+    return Checkpoint(path, max(retained, default=first), last, tuple(operators))
 
 
 def _require_checkpoint(spark: SparkSession, path: str) -> None:
@@ -108,14 +111,27 @@ def _require_checkpoint(spark: SparkSession, path: str) -> None:
 
 
 def _exists(spark: SparkSession, path: str) -> bool:
-    # Spark takes some signs in a path for patterns.
-    literal = re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
     try:
-        return bool(spark.read.format("binaryFile").load(literal).schema)
+        return bool(_listing(spark, path).schema)
     except PySparkException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
             return False
         raise MillraceError(f"checkpoint: {path!r} cannot be read: {first_line(error)}") from None
+
+
+def _files(spark: SparkSession, path: str, number: int) -> list[str]:
+    """Files of an operator's state; the first partition stands for all, for each writes in every batch."""
+    try:
+        return [row.path for row in _listing(spark, f"{path.rstrip('/')}/state/{number}/0").select("path").collect()]
+    except PySparkException:
+        return []
+
+
+def _listing(spark: SparkSession, path: str) -> DataFrame:
+    """Files as Spark lists them, unread."""
+    # Spark takes some signs in a path for patterns.
+    literal = re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
+    return spark.read.format("binaryFile").load(literal)
 
 
 def _holds_handles(spark: SparkSession, path: str, number: int, batch: int) -> bool:
@@ -130,10 +146,14 @@ def _store(spark: SparkSession, path: str, number: int, batch: int) -> DataFrame
     return spark.read.format("statestore").option("batchId", batch).option("operatorId", number).load(path)
 
 
-def reason(error: PySparkException) -> str:
+def reason(error: BaseException) -> str:
     """Say in one line why Spark failed: in Millrace's words, if it was Millrace that raised on an executor."""
-    raised = _RAISED.findall(str(error)) or _PYTHON.findall(str(error))
-    return raised[-1] if raised else first_line(error)
+    message = str(error)
+    raised = _RAISED.findall(message) or _PYTHON.findall(message)
+    if raised:
+        return raised[-1]
+    condition = _CONDITION.search(message)
+    return condition[0] if condition else first_line(error)
 
 
 def first_line(error: BaseException) -> str:

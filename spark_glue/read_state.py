@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -87,7 +86,7 @@ def summaries(
     stored = checkpoint.stored(spark, operator, batch).mapInArrow(Summarise(), SUMMARY)
     try:
         return (stored if limit is None else stored.limit(limit)).collect()
-    except PySparkException as error:
+    except Exception as error:  # Py4J's own, where Spark's Python does not know the error
         raise StateFormatError(
             f"operator {operator.number}, batch {batch}: the state cannot be read: {reason(error)}"
         ) from error

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import typer
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.markup import escape
@@ -80,7 +79,9 @@ def _rows(
     """The first rows, of any buckets."""
     try:
         return decoded(spark, checkpoint, checkpoint.operator(operator), batch).limit(count).toArrow().to_pylist()
-    except PySparkException as error:
+    except MillraceError:
+        raise
+    except Exception as error:  # Spark's, of many kinds
         raise StateFormatError(f"the rows cannot be read: {reason(error)}") from error
 
 

@@ -87,6 +87,8 @@ def test_reasons_are_one_line():
     assert reason(PySparkException(message=raised)) == "bucket 3: cut"
     assert reason(PySparkException(message="Traceback …\npkg.OddError: what\n")) == "pkg.OddError: what"
     assert reason(PySparkException(message="no such\nthing")) == "no such"
+    failed = "An error occurred while calling o12.collect.\n: org.x.SparkException: [A_B.C] it is gone.\n\tat org.x"
+    assert reason(RuntimeError(failed)) == "[A_B.C] it is gone."
 
 
 @pytest.mark.parametrize(
