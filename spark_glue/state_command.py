@@ -167,13 +167,15 @@ def text(value: Any) -> str:
 
     Examples
     --------
-    >>> text({"n": 3, "page": "home", "seen": [1.5, None]})
-    'n=3 page=home seen=[1.5, null]'
+    >>> text({"n": 3, "page": "home", "seen": [1.5, None, True]})
+    'n=3 page=home seen=[1.5, null, true]'
     """
     if value is None:
         return "null"
     if isinstance(value, Mapping):
         return " ".join(f"{name}={text(inner)}" for name, inner in value.items())
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, list):
         return f"[{', '.join(map(text, value))}]"
     return str(simple(value))
