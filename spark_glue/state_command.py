@@ -70,7 +70,8 @@ def _session(master: str, settings: Mapping[str, str]) -> SparkSession:
     try:
         return start_session("millrace state", master, settings)
     except Exception as error:
-        raise MillraceError(f"Spark does not start: {first_line(error)}; `millrace doctor` says what to fix") from error
+        why = first_line(error).rstrip(".")
+        raise MillraceError(f"Spark does not start: {why}; is {master!r} right? `millrace doctor` says more") from error
 
 
 def _rows(
@@ -136,7 +137,8 @@ def _print_buckets(console: Console, report: OperatorReport) -> None:
     """Sums, what is the same everywhere, and a line for each bucket."""
     whole = [bucket for bucket in report.buckets if bucket.error is None]
     if whole:
-        told = [f"{sum(bucket.rows[what] for bucket in whole):,} {what}" for what in whole[0].rows]
+        sums = {what: sum(bucket.rows[what] for bucket in whole) for what in whole[0].rows}
+        told = ["1 row" if (count, what) == (1, "rows") else f"{count:,} {what}" for what, count in sums.items()]
         buckets = "1 bucket" if len(whole) == 1 else f"{len(whole)} buckets"
         told += [f"{sum(bucket.bytes for bucket in whole):,} bytes in {buckets}"]
         columns: dict[str, list[str]] = {"bucket": [str(b.bucket) for b in whole]}
@@ -165,13 +167,15 @@ def text(value: Any) -> str:
 
     Examples
     --------
-    >>> text({"n": 3, "page": "home", "seen": [1.5, None]})
-    'n=3 page=home seen=[1.5, null]'
+    >>> text({"n": 3, "page": "home", "seen": [1.5, None, True]})
+    'n=3 page=home seen=[1.5, null, true]'
     """
     if value is None:
         return "null"
     if isinstance(value, Mapping):
         return " ".join(f"{name}={text(inner)}" for name, inner in value.items())
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, list):
         return f"[{', '.join(map(text, value))}]"
     return str(simple(value))

@@ -9,7 +9,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql import types as T
 
+from ..kernels.state_rows import COMPUTED
 from ..kernels.time_bounds import SIDES
 from .checkpoint import Checkpoint, StoredOperator
 from .read_state import summaries
@@ -53,7 +55,7 @@ def report_on(spark: SparkSession, checkpoint: Checkpoint, operator: StoredOpera
     header: dict[str, Any] = next(filter(None, headers), {})
     kind = header.get("operator")
     buckets = [_bucket(row, header) for row, header in zip(rows, headers, strict=True)]
-    does = described(kind, header["query"]) if header else None
+    does = described(kind, header["query"], header.get("state_type")) if header else None
     return OperatorReport(
         operator.number, operator.spark_name, KINDS.get(kind or "", kind), header.get("name"), does, buckets
     )
@@ -92,7 +94,7 @@ def time_text(time: datetime, precision: str = "auto") -> str:
     return time.isoformat(" ", precision).replace("+00:00", "Z")
 
 
-def described(kind: str | None, query: Mapping[str, Any]) -> str | None:
+def described(kind: str | None, query: Mapping[str, Any], state_type: Mapping[str, Any] | None = None) -> str | None:
     """Say what an operator does, as far as its state tells.
 
     Examples
@@ -103,13 +105,21 @@ def described(kind: str | None, query: Mapping[str, Any]) -> str | None:
     'left_outer on ad = click_ad'
     """
     if kind == "join":
-        return f"{query['how']} on {' AND '.join(f'{left} = {right}' for left, right in query['keys'])}"
+        pairs = [[_said(column) for column in pair] for pair in query["keys"]]
+        return f"{query['how']} on {' AND '.join(f'{left} = {right}' for left, right in pairs)}"
     keys = [name for name, _ in query["keys"]]
     if kind == "aggregate":
         window = query["window"]
         keys = [*([f"window({window[0]}, {seconds(window[1])})"] if window else []), *keys]
         return _by(keys, [f"{name} = {function}" for name, function, _ in query["aggs"]])
-    return _by(keys, [f"{name} {data_type}" for name, data_type in query["state"]])
+    fields = T.StructType.fromJson(state_type) if state_type else None  # type: ignore[arg-type]
+    types = query["state"] if fields is None else [(f.name, f.dataType.simpleString()) for f in fields]
+    return _by(keys, [f"{name} {data_type}" for name, data_type in types])
+
+
+def _said(column: str) -> str:
+    """A join's key; one that was computed has a name of no meaning."""
+    return "(expression)" if column.startswith(COMPUTED) else column
 
 
 def _by(keys: Sequence[str], values: Sequence[str]) -> str:

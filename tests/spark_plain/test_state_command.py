@@ -79,6 +79,9 @@ def test_descriptions_of_operators():
     query = {"keys": [["k", "int64"]], "aggs": [["n", "count(*)", []]], "window": ["t", 600_000_000, 600_000_000, 0]}
     assert described("aggregate", query) == "n = count(*) by window(t, 600 s), k"
     assert described("stateful", {"keys": [["k", "int64"]], "state": [["n", "int64"]]}) == "n int64 by k"
+    days = {"type": "struct", "fields": [{"name": "day", "type": "date", "nullable": True, "metadata": {}}]}
+    assert described("stateful-pandas", {"keys": [], "state": [["day", "int32"]]}, days) == "day date"
+    assert described("join", {"how": "inner", "keys": [["__millrace_0", "k"]]}) == "inner on (expression) = k"
     assert text([b"\x01\xff", None, float("inf")]) == "[01ff, null, inf]"
 
 
