@@ -15,10 +15,10 @@ import sys
 import time
 from pathlib import Path
 
-from harness import charts, lines, machine, options, report
-from harness.engines_runs import measure_engines
-from harness.figures import Figures, command_line, ratios_of
-from harness.measure import measure_all
+from e2e import charts, lines, machine, options, report
+from e2e.engines_runs import measure_engines
+from e2e.figures import Figures, command_line, ratios_of
+from e2e.measure import measure_all
 
 
 def main() -> None:

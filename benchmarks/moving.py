@@ -14,8 +14,8 @@ import tempfile
 from pathlib import Path
 
 import pandas as pd
-from harness.inputs import events, write_inputs
-from harness.spark_runs import Surroundings, run_query
+from e2e.inputs import events, write_inputs
+from e2e.spark_runs import Surroundings, run_query
 from millrace import spark_glue as mr
 from pyspark import cloudpickle
 

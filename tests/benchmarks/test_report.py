@@ -16,7 +16,7 @@ PNG = b"\x89PNG"
 
 with mock.patch.object(sys, "path", [str(BENCHMARKS), *sys.path]):
     charts, engine_programs, figures, options, report, workload = (
-        importlib.import_module(f"harness.{name}")
+        importlib.import_module(f"e2e.{name}")
         for name in ("charts", "engine_programs", "figures", "options", "report", "workload")
     )
 
