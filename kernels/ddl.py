@@ -22,8 +22,8 @@ TYPES = {
     "timestamp_ntz": pa.timestamp("us"),
     "string": pa.string(), "binary": pa.binary(),
 }  # fmt: skip
-ACCEPTED = "boolean, byte, short, int, long, float, double, decimal(p, s), date, timestamp, timestamp_ntz, string, \
-binary and fixed-size arrays like array<double, 16>"
+ACCEPTED = "boolean, byte, short, int, long, float, double, date, timestamp, timestamp_ntz, string and binary"
+ARRAYS = ", and in state fixed-size arrays like array<double, 16>"
 _NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|(\w+))\s*:?\s*")
 _ARRAY = re.compile(r"array\s*<\s*(.+?)\s*,\s*(\d+)\s*>$", re.IGNORECASE | re.DOTALL)
 _DECIMAL = re.compile(r"(?:decimal|dec|numeric)(?:\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?$", re.IGNORECASE)
@@ -40,7 +40,7 @@ def parse_schema(argument: str, text: str | pa.Schema) -> pa.Schema:
     Traceback (most recent call last):
         ...
     millrace.kernels.errors.InvalidArgument: state: got type 'lnog' of 'n', accepted are boolean, byte, short, \
-int, long, float, double, decimal(p, s), date, timestamp, timestamp_ntz, string, binary and fixed-size arrays like \
+int, long, float, double, date, timestamp, timestamp_ntz, string and binary, and in state fixed-size arrays like \
 array<double, 16>
     """
     if isinstance(text, pa.Schema):
@@ -97,4 +97,4 @@ def parse_type(argument: str, name: str, text: str) -> pa.DataType:
         precision, scale = int(decimal[1] or 10), int(decimal[2] or 0)
         if 1 <= precision <= 38 and scale <= precision:
             return pa.decimal128(precision, scale)
-    raise InvalidArgument(f"{argument}: got type {text!r} of {name!r}, accepted are {ACCEPTED}")
+    raise InvalidArgument(f"{argument}: got type {text!r} of {name!r}, accepted are {ACCEPTED}{ARRAYS}")
