@@ -40,7 +40,7 @@ bench-engines: .venv-engines/bytewax .venv-engines/pathway
 
 soak: $(VENV)/.test java
 	$(BIN)/python -m pytest tests/soak --override-ini testpaths=tests/soak
-	MILLRACE_SPARK_EXAMPLES=100 MILLRACE_HOT_ROWS=20000 $(BIN)/python -m pytest tests/spark/test_generated.py tests/spark/test_join_memory.py
+	MILLRACE_SPARK_EXAMPLES=100 MILLRACE_HOT_ROWS=20000 $(BIN)/python -m pytest tests/spark/test_generated.py tests/spark/test_generated_stateful.py tests/spark/test_join_memory.py
 
 # Spark needs Java; the kernels do not, so a missing Java is reported and stops nothing.
 java:
