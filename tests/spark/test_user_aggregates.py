@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from harness import Source, at, duel
+from harness import ROCKSDB, Source, at, conf, duel
 from millrace import spark_glue as mr
 from pyspark import cloudpickle
 from pyspark.sql import functions as F
@@ -69,6 +69,15 @@ def test_state_of_format_version_1(spark):
     own = source.frame().groupBy("user").agg(*own_aggs())
     ours = mr.aggregate(source.frame(), ["user"], AGGS, output_mode="update", state_format_version=1)
     duel([source], own, ours, "update", [[step] for step in STEPS], restart_after=[0, 2])
+
+
+def test_on_rocksdb(spark):
+    source = Source(spark, EVENTS)
+    frame = source.frame().withWatermark("ts", "10 seconds")
+    own = frame.groupBy("user", "ts").agg(*own_aggs())
+    ours = mr.aggregate(frame, ["user", "ts"], AGGS, output_mode="append")
+    with conf(spark, {"spark.sql.streaming.stateStore.providerClass": ROCKSDB}):
+        duel([source], own, ours, "append", [[step] for step in STEPS], restart_after=[1], metrics="aggregate")
 
 
 def test_sketches_are_as_near_as_they_say(spark):
