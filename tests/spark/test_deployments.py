@@ -49,6 +49,14 @@ def compiled(key, rows, state, out):
         state.total += v
     out.emit(key.k, state.n, state.total)
 
+BEGIN = {0: (3, 50), 4: (1, -7)}
+
+def begun(key, pdfs, state):
+    # Spark's Python has no initial state: the function itself begins with it.
+    if not state.exists:
+        state.update(BEGIN.get(key[0], (0, 0)))
+    yield from unchanged(key, pdfs, state)
+
 def table(spark, frame, name, checkpoint):
     writer = frame.writeStream.trigger(availableNow=True).outputMode("update" if "stateful" in name else "append")
     if "stateful" in name:
@@ -72,8 +80,11 @@ def run(spark):
     joins = left.join(right, F.expr(on), "left_outer"), mr.join(left, right, on, "left_outer")
     call = (OUTPUT, STATE, "update", "NoTimeout")
     stateful = events.groupBy("k").applyInPandasWithState(unchanged, *call)
+    initial = spark.createDataFrame([(k, *values) for k, values in BEGIN.items()], "k long, n long, total long")
+    begins = mr.stateful(keys=["k"], state=STATE, output=OUTPUT, name="begins", initial_state=initial)
+    beginning = events.groupBy("k").applyInPandasWithState(begun, *call), begins(compiled.__wrapped__)(events)
     queries = {
-        "agg": (own, ours), "join": joins, "stateful-jit": (stateful, compiled(events)),
+        "agg": (own, ours), "join": joins, "stateful-jit": (stateful, compiled(events)), "stateful-initial": beginning,
         "stateful-pandas": (stateful, mr.apply_in_pandas_with_state(events, ["k"], unchanged, *call)),
     }
     for half in range(2):
@@ -97,6 +108,7 @@ def compare_states(spark, work):
     columns = {
         "agg": ["key.*", "value.*"], "join": ["value.bk", "value.bt", "value.bv"],
         "stateful-jit": ["key.k", "value.groupState"], "stateful-pandas": ["key.k", "value.groupState"],
+        "stateful-initial": ["key.k", "value.groupState"],
     }
     for name, wanted in columns.items():
         reader = spark.read.format("statestore")
