@@ -31,6 +31,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+from e2e.machine import processor
 from millrace.kernels import Aggregation, aggregate
 from millrace.kernels import functions as F
 
@@ -204,14 +205,6 @@ def report(row: dict) -> str:
         f"{row['scenario']:<34}  {times}  {row['million rows/s']:>8.1f}  {row['best other']:<21}  "
         f"{row['ratio']:>5.2f}  {row['target']:>6.1f}  {verdict}"
     )
-
-
-def processor() -> str:
-    try:
-        with open("/proc/cpuinfo") as lines:
-            return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or "unknown"
 
 
 def main() -> None:
