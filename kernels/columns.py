@@ -178,13 +178,13 @@ def column_of(array: pa.Array) -> Column:
     if form is Form.BYTES:
         starts, ends, data = _spans(array)
     elif form is Form.DECIMAL:
-        values = _buffer(array, 1, np.dtype((np.int64, array.type.bit_width // 64)))
+        values = fixed_values(array, np.dtype((np.int64, array.type.bit_width // 64)))
     elif form is Form.FLOAT:
-        values = _widen(_buffer(array, 1, np.dtype(array.type.to_pandas_dtype())), np.float64)
+        values = _widen(fixed_values(array, np.dtype(array.type.to_pandas_dtype())), np.float64)
     elif pt.is_boolean(array.type):
         values = _bits(array).astype(np.int64)
     else:
-        values = _widen(_buffer(array, 1, np.dtype(f"i{array.type.bit_width // 8}")), np.int64)
+        values = _widen(fixed_values(array, np.dtype(f"i{array.type.bit_width // 8}")), np.int64)
     valid, offset = validity_of(array)
     return Column(form, freeze(values), valid, offset, freeze(starts), freeze(ends), data)
 
@@ -209,10 +209,10 @@ def _whole_buffer(array: pa.Array, index: int, dtype: np.dtype) -> np.ndarray:
     return np.frombuffer(buffer[:usable], dtype.base)
 
 
-def _buffer(array: pa.Array, index: int, dtype: np.dtype) -> np.ndarray:
-    """View one buffer of an array, from the array's own first row to its last."""
+def fixed_values(array: pa.Array, dtype: np.dtype) -> np.ndarray:
+    """View the values of a fixed-width array, those of null rows being anything."""
     lanes = dtype.shape[0] if dtype.shape else 1
-    whole = _whole_buffer(array, index, dtype)
+    whole = _whole_buffer(array, 1, dtype)
     rows = whole[array.offset * lanes : (array.offset + len(array)) * lanes]
     return rows.reshape(len(array), lanes) if dtype.shape else rows
 
