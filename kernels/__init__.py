@@ -12,6 +12,7 @@ Examples
 
 from . import functions
 from .aggregation import Aggregation
+from .decimal_values import divide
 from .errors import (
     ArithmeticOverflow,
     FunctionFailed,
@@ -55,6 +56,7 @@ __all__ = [
     "Window",
     "aggregate",
     "aggregator",
+    "divide",
     "functions",
     "join_bounded",
     "partial_aggregate",

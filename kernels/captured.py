@@ -16,6 +16,7 @@ import math
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from importlib import import_module
 from typing import Any
 
@@ -25,11 +26,14 @@ from numba.extending import _Intrinsic
 
 from .errors import InvalidArgument
 
-MODULES = ("cmath", "math", "numba", "numpy", "operator")
+MODULES = ("cmath", "decimal", "math", "numba", "numpy", "operator")
 LARGEST_ARRAY = 10**6  # bytes; Numba does not cache functions with larger constants
 WRAPPER = "if True:\n"
 PASSED_ON = ("boundscheck", "error_model", "fastmath")
-ACCEPTED = "numbers, strings, bytes, tuples of them, NumPy arrays, functions, and the modules math and numpy"
+ACCEPTED = (
+    "numbers, strings, bytes, decimals, tuples of them, NumPy arrays, functions, and the modules math, decimal and "
+    "numpy"
+)
 
 
 @dataclass(frozen=True)
@@ -274,6 +278,8 @@ def literal_of(value: Any) -> str | None:
         return None if inner is None else f"__import__('numpy').{value.dtype.type.__name__}({inner})"
     if value is None or type(value) in (bool, int, str, bytes):
         return repr(value)
+    if type(value) is Decimal:
+        return f"__import__('decimal').Decimal({str(value)!r})"
     if type(value) is float:
         return repr(value) if math.isfinite(value) else f"float({str(value)!r})"
     if type(value) is tuple:

@@ -25,7 +25,8 @@ from numba.extending import (
 )
 
 from .columns import Column, Form
-from .kinds import HINT, KINDS
+from .decimal_values import DecimalType, load_decimal
+from .kinds import ACCEPTED, HINT, KINDS, decimal_digits
 from .raw_memory import BYTE, WORD, pointer_at
 from .refusals import refuse, unknown_field
 from .text import TEXT_TYPES, make_text
@@ -53,7 +54,7 @@ class ColumnsType(types.Type):
         if kind is None:
             raise unknown_field(self.view, name, [name for name, _ in self.columns], "column")
         if kind.startswith("?"):
-            raise refuse(f"{self.view}.{name} is {kind[1:]}, accepted are {', '.join(KINDS)}; {HINT}")
+            raise refuse(f"{self.view}.{name} is {kind[1:]}, accepted are {ACCEPTED}; {HINT}")
         if name not in self.used:
             raise refuse(f"{self.view}.{name} must be spelled out in the function")
         return kind
@@ -153,6 +154,9 @@ def key_nulls(key: KeyType, view, name: str):
 
 def seen_type(kind: str) -> types.Type:
     """Give the Numba type in which a kind is seen."""
+    digits = decimal_digits(kind)
+    if digits:
+        return DecimalType(digits[1])
     return KINDS[kind].seen or TEXT_TYPES[kind]
 
 
@@ -164,6 +168,11 @@ def load_value(context, builder, kind: str, column, row):
         null = load_null(builder, column.nulls, row)
         address = builder.select(null, WORD(0), builder.add(column.data, start))
         return make_text(context, builder, TEXT_TYPES[kind], address, builder.sub(end, start))
+    if decimal_digits(kind):
+        first = builder.mul(row, WORD(2))
+        return load_decimal(
+            builder, [pointer_at(builder, column.values, builder.add(first, WORD(i)), WORD) for i in range(2)]
+        )
     seen = seen_type(kind)
     if kind == "boolean":
         word = builder.load(pointer_at(builder, column.values, row, WORD))
@@ -362,5 +371,9 @@ class ColumnAddresses:
         if column.form is Form.BYTES:
             ends = column.ends if nulls is None else np.where(nulls, column.starts, column.ends)
             return [column.starts, nulls, ends, column.data]
-        values = column.values if nulls is None else np.where(nulls, column.values.dtype.type(0), column.values)
+        if nulls is None:
+            return [column.values, None, None, None]
+        # A decimal has two words a row.
+        absent = nulls.reshape(rows, *[1] * (column.values.ndim - 1))
+        values = np.where(absent, column.values.dtype.type(0), column.values)
         return [values, nulls, None, None]

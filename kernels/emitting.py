@@ -16,7 +16,7 @@ from numba.extending import infer_getattr, intrinsic, models, overload_method, r
 
 from .arena import gather_spans
 from .columns import array_of, bytes_array
-from .kinds import Slot
+from .kinds import Slot, decimal_digits
 from .native_memory import EmittedRows, next_row
 from .raw_memory import WORD, pointer_at
 from .refusals import refuse
@@ -152,5 +152,7 @@ def _array(words: np.ndarray, emitted: EmittedRows, slot: Slot, data_type: pa.Da
         gather_spans(emitted.text, starts, lengths, data)
         return bytes_array(data_type, lengths, data, valid)
     # A copy always, also where a single row would be a view: the memory goes with the emitted rows.
+    if decimal_digits(slot.kind):
+        return array_of(data_type, words[:, slot.word : slot.word + 2].copy(), valid)
     values = words[:, slot.word].copy()
     return array_of(data_type, values.view(np.float64) if pt.is_floating(data_type) else values, valid)

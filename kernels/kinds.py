@@ -8,15 +8,14 @@ byte … long           int8 … int64            an int64
 float, double         float32, float64        a float64
 date                  date32                  an int64: days since 1970
 timestamp(_ntz)       timestamp               an int64: microseconds since 1970
+decimal(p, s)         decimal128              an exact decimal, see `decimal_values`
 string, binary        string, binary          text, see `text`
 ====================  ======================  ==================================
-
-Decimals have no kind: they do not fit a machine number, and rounding money behind the back of a
-function would not be honest.
 """
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 import numpy as np
@@ -50,6 +49,8 @@ KINDS = {
     "binary": Kind(None, None),
 }
 TEXT_KINDS = ("string", "binary")
+ACCEPTED = f"{', '.join(KINDS)} and decimal"
+_DECIMAL = re.compile(r"decimal\((\d+), (\d+)\)$")
 HINT = "cast it before, or use engine='pandas', whose functions see every type"
 
 
@@ -61,7 +62,22 @@ def kind_or_none(data_type: pa.DataType) -> str | None:
             return kind
     if pt.is_timestamp(data_type):
         return "timestamp" if data_type.tz else "timestamp_ntz"
+    # Spark has no negative scales.
+    if pt.is_decimal128(data_type) and data_type.scale >= 0:
+        return f"decimal({data_type.precision}, {data_type.scale})"
     return None
+
+
+def decimal_digits(kind: str) -> tuple[int, int] | None:
+    """Give the precision and scale of a decimal's kind, None for any other.
+
+    Examples
+    --------
+    >>> decimal_digits("decimal(10, 2)"), decimal_digits("long")
+    ((10, 2), None)
+    """
+    match = _DECIMAL.match(kind)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 _CHECKS = (
@@ -88,22 +104,22 @@ def kind_of(data_type: pa.DataType, argument: str, name: str, hint: str = HINT) 
     --------
     >>> kind_of(pa.int32(), "state", "n")
     'int'
-    >>> kind_of(pa.decimal128(10, 2), "output", "price")
+    >>> kind_of(pa.time64("us"), "output", "at")
     Traceback (most recent call last):
         ...
-    millrace.kernels.errors.UnsupportedType: output: column 'price' is decimal128(10, 2), accepted are \
-boolean, byte, short, int, long, float, double, date, timestamp, timestamp_ntz, string, binary; cast it before, \
-or use engine='pandas', whose functions see every type
+    millrace.kernels.errors.UnsupportedType: output: column 'at' is time64[us], accepted are \
+boolean, byte, short, int, long, float, double, date, timestamp, timestamp_ntz, string, binary and decimal; \
+cast it before, or use engine='pandas', whose functions see every type
     """
     kind = kind_or_none(data_type)
     if kind is None:
-        raise UnsupportedType(f"{argument}: column {name!r} is {data_type}, accepted are {', '.join(KINDS)}; {hint}")
+        raise UnsupportedType(f"{argument}: column {name!r} is {data_type}, accepted are {ACCEPTED}; {hint}")
     return kind
 
 
 def element_of(kind: str) -> np.dtype:
     """Give how an element of a kind, which is not text, lies in an array."""
-    element = KINDS[kind].element
+    element = KINDS[kind].element if kind in KINDS else None
     if element is None:
         raise UnsupportedType(f"arrays of {kind} are not accepted")
     return element
@@ -125,7 +141,7 @@ class Slot(NamedTuple):
     @property
     def words(self) -> int:
         """Words that the field takes."""
-        if self.kind in TEXT_KINDS:
+        if self.kind in TEXT_KINDS or decimal_digits(self.kind):
             return 2
         return -(-self.length * element_of(self.kind).itemsize // 8) if self.length else 1
 
@@ -145,7 +161,7 @@ def field_kind(data_type: pa.DataType, argument: str, name: str) -> tuple[str, i
     if not pt.is_fixed_size_list(data_type):
         return kind_of(data_type, argument, name), 0
     kind = kind_of(data_type.value_type, argument, name)
-    if kind in TEXT_KINDS or data_type.list_size < 1:
+    if kind in TEXT_KINDS or decimal_digits(kind) or data_type.list_size < 1:
         raise UnsupportedType(
             f"{argument}: field {name!r} is {data_type}, accepted are arrays of at least one number, boolean or time"
         )

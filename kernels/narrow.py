@@ -94,7 +94,7 @@ def _widened(array: pa.Array, narrowed: pa.Field, wide: pa.Field) -> pa.Array:
     if array.type.equals(wide.type):
         return array
     distances = fixed_values(array, np.dtype(array.type.to_pandas_dtype()))
-    values = np.empty(len(array), np.int64 if wide.type.bit_width > 32 else np.int32)
+    values: np.ndarray = np.empty(len(array), np.int64 if wide.type.bit_width > 32 else np.int32)
     base = values.dtype.type(int((narrowed.metadata or {}).get(BASE, 0)))
     np.add(distances, base, out=values, dtype=values.dtype, casting="unsafe")
     if pt.is_decimal128(wide.type):

@@ -11,10 +11,9 @@ from numba.core import cgutils
 from numba.extending import intrinsic, register_jitable
 
 from .column_views import ColumnType, KeyType, checked, count_of, key_nulls, load_null, null_at
-from .kinds import KINDS
 from .record_views import StateType, load_null_mark
 from .refusals import require_literal
-from .text import TextType
+from .text import TEXT_TYPES, TextType
 
 
 def _optional(context, builder, value_type, value, null):
@@ -65,7 +64,7 @@ def _nullable(view, name, value):
 @intrinsic
 def item_or_null(typing_context, column, index, value):
     """Give the value that was read from a row of a column, or none where that is null."""
-    if not isinstance(column, ColumnType) or KINDS[column.kind].seen is None:
+    if not isinstance(column, ColumnType) or column.kind in TEXT_TYPES:
         return value(column, index, value), _as_it_is
 
     def generate(context, builder, signature, args):

@@ -30,8 +30,8 @@ _QUANTILE = re.compile(r"approx_quantile\(([^,]+), (\d+)\)")
 
 class _WeightedMean:
     def update(state: Any, value, weight):
-        state.total += value * weight
-        state.weight += weight
+        state.total += float(value) * float(weight)
+        state.weight += float(weight)
 
     def merge(state: Any, other):
         state.total += other.total

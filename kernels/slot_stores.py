@@ -10,7 +10,8 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from .kinds import KINDS, element_of
+from .decimal_values import DecimalType, load_decimal, store_decimal
+from .kinds import KINDS, decimal_digits, element_of
 from .native_memory import add_garbage, room_for_text, room_in_arena, take_text
 from .raw_memory import WORD, compare_memory, copy_memory, load_word_at, pointer_at, store_word_at
 from .refusals import refuse
@@ -34,6 +35,8 @@ def named(value: types.Type) -> str:
         return f"{named(value.type)} or None"
     if isinstance(value, TextType):
         return value.kind
+    if isinstance(value, DecimalType):
+        return value.name
     return str(types.unliteral(value))
 
 
@@ -45,9 +48,12 @@ def _accepted(kind: str, value: types.Type) -> str | None:
         return None if good else f"a {kind}"
     if kind == "boolean":
         return None if isinstance(value, types.Boolean) else "a bool; bool(…) makes one"
+    if decimal_digits(kind):
+        good = isinstance(value, DecimalType | types.Integer | types.Boolean)
+        return None if good else "a decimal or an integer; Decimal('…') makes one"
     if kind in FLOATS:
         good = isinstance(value, types.Integer | types.Float | types.Boolean)
-        return None if good else "a number"
+        return None if good else "a number; float(…) makes one"
     whole = isinstance(value, types.Integer | types.Boolean)
     return None if whole else "an integer; int(…), math.floor(…) or round(…) make one"
 
@@ -57,6 +63,11 @@ def _accepted(kind: str, value: types.Type) -> str | None:
 
 def store_number(context, builder, where: str, kind: str, value_type, value, address, index, packed: bool) -> None:
     """Store a number at element `index` from an address: as a word, or as narrow as an array has it."""
+    digits = decimal_digits(kind)
+    if digits:
+        message = f"{where}: the value does not fit {kind}"
+        store_decimal(context, builder, message, digits, value_type, value, _two_words(builder, address, index))
+        return
     seen = KINDS[kind].seen
     value = context.cast(builder, value, types.unliteral(value_type), seen)
     element = _element_type(kind) if packed else WORD
@@ -76,6 +87,8 @@ def store_number(context, builder, where: str, kind: str, value_type, value, add
 
 def load_number(context, builder, kind: str, address, index, packed: bool):
     """Read what `store_number` stored, as the type in which the kind is seen."""
+    if decimal_digits(kind):
+        return load_decimal(builder, _two_words(builder, address, index))
     element = _element_type(kind) if packed else WORD
     if kind in FLOATS:
         element = ir.FloatType() if packed and kind == "float" else ir.DoubleType()
@@ -85,6 +98,11 @@ def load_number(context, builder, kind: str, address, index, packed: bool):
     if kind == "boolean":
         return builder.icmp_unsigned("!=", value, element(0))
     return value if element is WORD else builder.sext(value, WORD)
+
+
+def _two_words(builder, address, index):
+    """Give pointers to the words of a decimal, the first of which is word `index`."""
+    return [pointer_at(builder, address, builder.add(index, WORD(i)), WORD) for i in range(2)]
 
 
 def _element_type(kind: str):

@@ -10,7 +10,7 @@ from numba import njit
 from .call_protocol import EXISTS, STORED
 from .columns import array_of, bytes_array, column_of
 from .fixed_arrays import lists_to_packed, packed_to_lists
-from .kinds import Slot
+from .kinds import Slot, decimal_digits
 from .memory import empty, grown
 from .native_memory import TextArena, lay_addresses
 from .text import TEXT_TYPES
@@ -81,6 +81,8 @@ class StateRecords:
         if slot.kind in TEXT_TYPES:
             addresses, lengths = self.words[groups, slot.word], self.words[groups, slot.word + 1].copy()
             return text_array(data_type, addresses, lengths, valid)
+        if decimal_digits(slot.kind):
+            return array_of(data_type, self.words[groups, slot.word : slot.word + 2], valid)
         values = self.words[groups, slot.word]
         return array_of(data_type, values.view(np.float64) if pt.is_floating(data_type) else values, valid)
 
@@ -104,6 +106,9 @@ class StateRecords:
             lengths = column.ends - column.starts
             lengths[null] = 0
             self.arena.adopt(self.words, slot.word, groups, column.starts, lengths, column.data)
+            return
+        if decimal_digits(slot.kind):
+            self.words[groups, slot.word : slot.word + 2] = np.where(null[:, None], 0, column.values)
             return
         values = column.values.view(np.int64)
         self.words[groups, slot.word] = np.where(null, 0, values)

@@ -6,6 +6,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
+from .decimal_values import DecimalType, low_words, widened
 from .hashing import mix
 from .text import TextType, address_and_length, hash_memory
 
@@ -16,7 +17,8 @@ CANONICAL_NAN = np.uint64(0x7FF8000000000000)
 def hash64(typing_context, value):
     """Hash a number, a boolean, a time or text to 64 well-mixed bits (uint64).
 
-    Equal values have equal hashes in every process; −0.0 is equal to 0.0, and every NaN to every other.
+    Equal values of one type have equal hashes in every process; −0.0 is equal to 0.0, and every NaN to every
+    other. Decimals are of one type if they have equally many places.
 
     Examples
     --------
@@ -37,6 +39,8 @@ def hash64(typing_context, value):
 def _function_for(value):
     if isinstance(value, TextType):
         return _hash_text
+    if isinstance(value, DecimalType):
+        return _hash_decimal
     if isinstance(value, types.Float):
         return _hash_float
     return _hash_whole if isinstance(value, types.Integer | types.Boolean) else None
@@ -51,6 +55,11 @@ def _hash_float(value):
     if value != value:
         return mix(CANONICAL_NAN)
     return mix(np.float64(value + 0.0).view(np.uint64))
+
+
+def _hash_decimal(value):
+    low, high = low_words(widened(value))
+    return mix(low ^ mix(high))
 
 
 def _hash_whole(value):

@@ -5,6 +5,7 @@
     from millrace import spark_glue as mr
 """
 
+from ..kernels.decimal_values import divide
 from ..kernels.errors import ArithmeticOverflow, InvalidArgument, MillraceError, StateFormatError, UnsupportedType
 from ..kernels.functions import (
     avg,
@@ -51,6 +52,7 @@ __all__ = [
     "configure",
     "count",
     "count_if",
+    "divide",
     "first",
     "join",
     "last",
