@@ -1,8 +1,9 @@
 """The sentences of the report that do not depend on the figures."""
 
 INTRODUCTION = """\
-Spark's own stateful operators against Millrace, over the same Parquet files on one machine, then other stream engines
-that a Python user can install. Written by `benchmarks/end_to_end.py` from its figures; do not edit.
+Spark's own stateful operators against Millrace, over the same Parquet files on one machine; and, where they were
+measured, other stream engines that a Python user can install. Written by `benchmarks/end_to_end.py` from its
+figures; do not edit.
 
 A **ratio** is the median time of Spark's micro-batches over that of Millrace's: above 1 Millrace is faster. A ratio
 *to reach* is one that the project has set itself.
@@ -42,7 +43,7 @@ micro-batch (`triggerExecution`): reading, planning, state, commit and the log o
 first micro-batches are left out (six, or fewer where the tables say *after* fewer): they start workers, and Spark's
 compiler warms up on both sides. Where one takes half a minute and more, two or three are timed rather than six. Both
 sides run in one session, on the same files, with as many cores and partitions, and with the settings of `mr.configure`,
-one after the other; nothing else runs.
+one after the other. The machine is shared.
 """
 
 CHECKED = """\
