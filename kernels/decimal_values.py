@@ -92,11 +92,13 @@ def unscaled(value: Decimal) -> tuple[int, int]:
     if not value.is_finite():
         raise refuse(f"Decimal({str(value)!r}) is not a number that a decimal can hold")
     sign, digits, exponent = value.as_tuple()
-    whole = int("".join(map(str, digits))) * 10 ** max(int(exponent), 0)
     scale = max(-int(exponent), 0)
-    if whole >= 10**MAX_PRECISION or scale > MAX_PRECISION:
-        raise refuse(f"Decimal({str(value)!r}) has more than {MAX_PRECISION} digits")
-    return -whole if sign else whole, scale
+    # Asked first, so that 1e999999 is not written out.
+    if value.adjusted() < MAX_PRECISION and scale <= MAX_PRECISION:
+        whole = int("".join(map(str, digits))) * 10 ** max(int(exponent), 0)
+        if whole < 10**MAX_PRECISION:
+            return -whole if sign else whole, scale
+    raise refuse(f"Decimal({str(value)!r}) has more than {MAX_PRECISION} digits")
 
 
 @typeof_impl.register(Decimal)

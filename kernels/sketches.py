@@ -30,8 +30,9 @@ _QUANTILE = re.compile(r"approx_quantile\(([^,]+), (\d+)\)")
 
 class _WeightedMean:
     def update(state: Any, value, weight):
-        state.total += float(value) * float(weight)
-        state.weight += float(weight)
+        # Times one, since Numba makes no float of a boolean.
+        state.total += float(1 * value) * float(1 * weight)
+        state.weight += float(1 * weight)
 
     def merge(state: Any, other):
         state.total += other.total

@@ -182,6 +182,8 @@ def test_what_does_not_fit_raises(body, message, tmp_path):
         ("state.n = rows.price[0]", r"state.n is long, got decimal with 2 places; accepted is an integer; int\(…\)"),
         ("out.emit(Decimal('1.x'))", "Decimal('1.x') is not a number"),
         ("out.emit(Decimal('NaN'))", "is not a number that a decimal can hold"),
+        ("out.emit(Decimal('1e999999'))", "has more than 38 digits"),
+        ("out.emit(Decimal('1e-39'))", "Decimal('1E-39') has more than 38 digits"),
         ("out.emit(Decimal(1.5))", r"Decimal\(…\) got float64"),
         ("out.emit(divide(1, 2, len(rows)))", "accepted is a literal from 0 to 38"),
         ("out.emit(divide(1.0, 2, 2))", "accepted are decimals and integers"),

@@ -134,6 +134,13 @@ def test_weighted_mean_against_pandas():
     np.testing.assert_allclose(got.set_index("k")["mean"].sort_index(), wanted, rtol=1e-12)
 
 
+def test_booleans_for_weights():
+    batch = pa.record_batch({"v": [1, 2, 5], "w": [True, False, True]})
+    assert aggregate(Aggregation(batch.schema, [], {"mean": weighted_mean("v", "w")}), batch).to_pylist() == [
+        {"mean": 3.0}
+    ]
+
+
 def test_weights_that_add_up_to_nothing():
     batch = pa.record_batch({"k": [1, 1, 2], "v": [1.0, 2.0, None], "w": [1.0, -1.0, 1.0]})
     got = aggregate(Aggregation(batch.schema, ["k"], {"mean": weighted_mean("v", "w")}), batch)
