@@ -169,10 +169,7 @@ def load_value(context, builder, kind: str, column, row):
         address = builder.select(null, WORD(0), builder.add(column.data, start))
         return make_text(context, builder, TEXT_TYPES[kind], address, builder.sub(end, start))
     if decimal_digits(kind):
-        first = builder.mul(row, WORD(2))
-        return load_decimal(
-            builder, [pointer_at(builder, column.values, builder.add(first, WORD(i)), WORD) for i in range(2)]
-        )
+        return load_decimal(builder, column.values, builder.mul(row, WORD(2)))
     seen = seen_type(kind)
     if kind == "boolean":
         word = builder.load(pointer_at(builder, column.values, row, WORD))

@@ -27,7 +27,7 @@ from numba.extending import (
 )
 
 from .decimals import MAX_PRECISION
-from .raw_memory import WORD
+from .raw_memory import WORD, pointer_at
 from .refusals import refuse, require_literal
 from .wide_numbers import (
     WIDE,
@@ -242,14 +242,19 @@ def _meet(left: types.Type, right: types.Type) -> bool:
     return is_exact(left) and is_exact(right)
 
 
+def _at_the_same_places(left: types.Type, right: types.Type, turned):
+    """Give the places of whichever operand has more, and for each the function that brings it there."""
+    places = max(places_of(left), places_of(right))
+    return places, *(register_jitable(turned(side, places)) for side in (left, right))
+
+
 def _linear(combine):
     """A sum or a difference: at the places of whichever operand has more."""
 
     def typed(left, right):
         if not _meet(left, right):
             return None
-        places = max(places_of(left), places_of(right))
-        mine, theirs = (register_jitable(units_at(side, places)) for side in (left, right))
+        places, mine, theirs = _at_the_same_places(left, right, units_at)
         return lambda left, right: decimal_of(require_digits(combine(mine(left), theirs(right))), places)
 
     return typed
@@ -273,8 +278,7 @@ def _compared(compare):
     def typed(left, right):
         if not _meet(left, right):
             return None
-        places = max(places_of(left), places_of(right))
-        mine, theirs = (register_jitable(units_at(side, places)) for side in (left, right))
+        _, mine, theirs = _at_the_same_places(left, right, units_at)
         return lambda left, right: compare(mine(left), theirs(right))
 
     return typed
@@ -336,8 +340,7 @@ def _extreme(better):
     def typed(left, right):
         if not _meet(left, right):
             return None
-        places = max(places_of(left), places_of(right))
-        mine, theirs = (register_jitable(decimal_with(side, places)) for side in (left, right))
+        _, mine, theirs = _at_the_same_places(left, right, decimal_with)
 
         def chosen(left, right):
             first, second = mine(left), theirs(right)
@@ -444,13 +447,18 @@ def _division(dividend: types.Type, divisor: types.Type, places: int):
 # --- in memory --------------------------------------------------------------------------------------
 
 
-def load_decimal(builder, pointers):
-    """Read a decimal from its two words, low word first."""
-    low, high = (builder.zext(builder.load(pointer), INT128) for pointer in pointers)
+def _two_words(builder, address, word):
+    """Give pointers to the words of a decimal, low word first, which begins at a word from an address."""
+    return [pointer_at(builder, address, builder.add(word, WORD(i)), WORD) for i in range(2)]
+
+
+def load_decimal(builder, address, word):
+    """Read a decimal."""
+    low, high = (builder.zext(builder.load(pointer), INT128) for pointer in _two_words(builder, address, word))
     return builder.or_(low, builder.shl(high, INT128(64)))
 
 
-def store_decimal(context, builder, message: str, kind: tuple[int, int], value_type, value, pointers) -> None:
+def store_decimal(context, builder, message: str, kind: tuple[int, int], value_type, value, address, word) -> None:
     """Write a value as a decimal of a precision and scale; one that does not fit raises, with a message."""
     precision, places = kind
     value_type = types.unliteral(value_type)
@@ -461,5 +469,5 @@ def store_decimal(context, builder, message: str, kind: tuple[int, int], value_t
     )
     with builder.if_then(builder.not_(inside), likely=False):
         context.call_conv.return_user_exc(builder, OverflowError, (message,))
-    for i, pointer in enumerate(pointers):
+    for i, pointer in enumerate(_two_words(builder, address, word)):
         builder.store(builder.trunc(builder.lshr(units, WIDE_INT(64 * i)), WORD), pointer)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from .columns import array_of, bitmap_of, column_of, fixed_values
+from .columns import array_of, column_of, fixed_values
 
 WIDE_SCHEMA = b"millrace.wide"
 BASE = b"millrace.base"
@@ -87,7 +87,9 @@ def _narrowed(array: pa.Array, field: pa.Field) -> tuple[pa.Array, pa.Field]:
     distances = np.empty(len(values), narrower.to_pandas_dtype())
     # One pass, and no array between; what lies under nulls may wrap, here and on the way back.
     np.subtract(values, values.dtype.type(least), out=distances, casting="unsafe")
-    return _array_of(narrower, distances, _valid(whole)), field.with_type(narrower).with_metadata({BASE: str(least)})
+    # As signed numbers, of the same bits, `array_of` takes them without a copy.
+    signed = distances.view(f"i{distances.itemsize}")
+    return array_of(narrower, signed, _valid(whole)), field.with_type(narrower).with_metadata({BASE: str(least)})
 
 
 def _widened(array: pa.Array, narrowed: pa.Field, wide: pa.Field) -> pa.Array:
@@ -98,8 +100,8 @@ def _widened(array: pa.Array, narrowed: pa.Field, wide: pa.Field) -> pa.Array:
     base = values.dtype.type(int((narrowed.metadata or {}).get(BASE, 0)))
     np.add(distances, base, out=values, dtype=values.dtype, casting="unsafe")
     if pt.is_decimal128(wide.type):
-        return array_of(wide.type, np.column_stack((values, values >> 63)), _valid(array))
-    return _array_of(wide.type, values, _valid(array))
+        values = np.column_stack((values, values >> 63))
+    return array_of(wide.type, values, _valid(array))
 
 
 def _whole_numbers(array: pa.Array) -> pa.Array | None:
@@ -116,11 +118,6 @@ def _whole_numbers(array: pa.Array) -> pa.Array | None:
         if np.array_equal(values[:, 1], values[:, 0] >> 63):
             return array_of(pa.int64(), values[:, 0], _valid(array))
     return None
-
-
-def _array_of(data_type: pa.DataType, values: np.ndarray, valid: np.ndarray | None) -> pa.Array:
-    bitmap, nulls = bitmap_of(valid)
-    return pa.Array.from_buffers(data_type, len(values), [bitmap, pa.py_buffer(values)], nulls)
 
 
 def _valid(array: pa.Array) -> np.ndarray | None:

@@ -66,7 +66,7 @@ def store_number(context, builder, where: str, kind: str, value_type, value, add
     digits = decimal_digits(kind)
     if digits:
         message = f"{where}: the value does not fit {kind}"
-        store_decimal(context, builder, message, digits, value_type, value, _two_words(builder, address, index))
+        store_decimal(context, builder, message, digits, value_type, value, address, index)
         return
     seen = KINDS[kind].seen
     value = context.cast(builder, value, types.unliteral(value_type), seen)
@@ -88,7 +88,7 @@ def store_number(context, builder, where: str, kind: str, value_type, value, add
 def load_number(context, builder, kind: str, address, index, packed: bool):
     """Read what `store_number` stored, as the type in which the kind is seen."""
     if decimal_digits(kind):
-        return load_decimal(builder, _two_words(builder, address, index))
+        return load_decimal(builder, address, index)
     element = _element_type(kind) if packed else WORD
     if kind in FLOATS:
         element = ir.FloatType() if packed and kind == "float" else ir.DoubleType()
@@ -98,11 +98,6 @@ def load_number(context, builder, kind: str, address, index, packed: bool):
     if kind == "boolean":
         return builder.icmp_unsigned("!=", value, element(0))
     return value if element is WORD else builder.sext(value, WORD)
-
-
-def _two_words(builder, address, index):
-    """Give pointers to the words of a decimal, the first of which is word `index`."""
-    return [pointer_at(builder, address, builder.add(index, WORD(i)), WORD) for i in range(2)]
 
 
 def _element_type(kind: str):
