@@ -18,6 +18,8 @@ OPTIONS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     # The pipe to Python workers carries blobs of megabytes.
     "spark.sql.execution.python.udf.buffer.size": "1048576",
+    # Where the state store is RocksDB: a commit writes what changed, rather than flush and copy the whole database.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
 
 

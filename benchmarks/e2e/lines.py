@@ -5,7 +5,7 @@ from __future__ import annotations
 from .figures import Ratio, Spread
 
 MEANING = "milliseconds a micro-batch: median (min–max)"
-HEADING = f"{MEANING:<55} {'Spark':>24} {'Millrace':>24} {'M rows/s':>15}   ratio  target"
+HEADING = f"{MEANING:<65} {'Spark':>24} {'Millrace':>24} {'M rows/s':>15}   ratio  target"
 
 
 def spread(side: Spread) -> str:
@@ -17,6 +17,6 @@ def line(ratio: Ratio) -> str:
     verdict = "" if ratio.target is None else f"{ratio.target:>6.1f}  {ratio.verdict}"
     speeds = " ".join(f"{ratio.rows / side.median / 1000:>7.2f}" for side in (ratio.own, ratio.ours))
     return (
-        f"{ratio.name:<47} {ratio.store:<7} {spread(ratio.own):>24} {spread(ratio.ours):>24} "
+        f"{ratio.name:<47} {ratio.store:<17} {spread(ratio.own):>24} {spread(ratio.ours):>24} "
         f"{speeds}  {ratio.times:>6.2f}  {verdict}"
     )

@@ -47,7 +47,7 @@ def prepared(
     entry.setdefault("sides", {})
     known = {c["name"]: c for c in entry.setdefault("comparisons", [])}
     for c in comparisons:
-        known[c.name] = {"name": c.name, "own": c.own, "ours": c.ours, "target": c.targets.get(store)}
+        known[c.name] = {"name": c.name, "own": c.own, "ours": c.ours, "target": c.target(store)}
     entry["comparisons"] = [known[c.name] for c in workload.comparisons if c.name in known]
     return entry
 

@@ -43,7 +43,8 @@ micro-batch (`triggerExecution`): reading, planning, state, commit and the log o
 first micro-batches are left out (six, or fewer where the tables say *after* fewer): they start workers, and Spark's
 compiler warms up on both sides. Where one takes half a minute and more, two or three are timed rather than six. Both
 sides run in one session, on the same files, with as many cores and partitions, and with the settings of `mr.configure`,
-one after the other. The machine is shared.
+one after the other. The machine is shared. On the store *rocksdb* a commit writes a changelog, as `mr.configure` has
+it, for both sides; on *rocksdb-snapshots* it writes a snapshot, as Spark does by default.
 """
 
 CHECKED = """\

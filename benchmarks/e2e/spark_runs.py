@@ -14,9 +14,13 @@ from pyspark.sql import DataFrame, SparkSession
 from .workload import Build
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-PROVIDERS = {
-    "hdfs": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
-    "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+STORE_SETTINGS = {
+    "hdfs": {PROVIDER: HDFS},
+    "rocksdb": {PROVIDER: ROCKSDB, CHANGELOG: "true"},
+    "rocksdb-snapshots": {PROVIDER: ROCKSDB, CHANGELOG: "false"},
 }
 
 
@@ -35,7 +39,6 @@ class Surroundings:
         builder = SparkSession.builder.master(f"local[{self.cores}]").appName("millrace-bench")
         settings = {
             "spark.sql.shuffle.partitions": self.partitions or self.cores,
-            PROVIDER: PROVIDERS[store],
             "spark.sql.streaming.numRecentProgressUpdates": 1000,
             "spark.driver.memory": self.memory,
             "spark.ui.enabled": "false",
@@ -48,7 +51,9 @@ class Surroundings:
         for key, value in settings.items():
             builder = builder.config(key, value)
         spark = builder.getOrCreate()
-        spark.conf.set(PROVIDER, PROVIDERS[store])
+        # Set on the session, which may be an earlier store's.
+        for key, value in STORE_SETTINGS[store].items():
+            spark.conf.set(key, value)
         return spark
 
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming import StatefulProcessor
 
 from .inputs import events
-from .workload import STORES, Comparison, Pace, Side, Workload
+from .workload import ROCKSDB, STORES, Comparison, Pace, Side, Workload
 
 OUTPUT = "k long, n long"
 Frames = dict[str, DataFrame]
@@ -112,7 +112,7 @@ BUILDS = {
 
 def stores_of(name: str) -> tuple[str, ...]:
     """Spark runs transformWithState on RocksDB alone."""
-    return ("rocksdb",) if name in (ROWS, IN_PANDAS) else STORES
+    return ROCKSDB if name in (ROWS, IN_PANDAS) else STORES
 
 
 def comparisons(keys: int) -> tuple[Comparison, ...]:

@@ -145,7 +145,7 @@ def test_slow_sides_have_fewer_batches():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--stores", "redis"], "'redis'; accepted are hdfs, rocksdb"),
+        (["--stores", "redis"], "'redis'; accepted are hdfs, rocksdb, rocksdb-snapshots"),
         (["--rows", "0"], "at least 1"),
         (["--resume"], "--json FILE"),
     ],
