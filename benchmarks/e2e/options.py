@@ -12,7 +12,8 @@ def parsed(description: str | None, arguments: list[str] | None = None) -> argpa
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     choice = parser.add_argument_group("what is measured")
     choice.add_argument("--only", default="", metavar="TEXT", help="only comparisons whose name has this text")
-    choice.add_argument("--stores", type=stores, default=STORES[:2], help=f"of {', '.join(STORES)} (default: the first two)")
+    which = f"of {', '.join(STORES)} (default: the first two)"
+    choice.add_argument("--stores", type=stores, default=STORES[:2], help=which)
     choice.add_argument("--targets", action="store_true", help="only comparisons and stores with a ratio to reach")
     choice.add_argument("--no-engines", dest="engines", action="store_false", help="without the other engines")
     choice.add_argument("--no-check", dest="check", action="store_false", help="do not compare the results first")
