@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import statistics
 import sys
 from dataclasses import dataclass, field
@@ -143,4 +144,4 @@ def ratios_of(entry: dict) -> list[Ratio]:
 
 def command_line() -> str:
     """How this program was started."""
-    return " ".join(["python", "benchmarks/end_to_end.py", *sys.argv[1:]])
+    return shlex.join(["python", "benchmarks/end_to_end.py", *sys.argv[1:]])
