@@ -9,18 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace import spark_glue as mr
+from millrace.spark_glue.tuning.settings import STORE_OPTION, STORES
 from pyspark.sql import DataFrame, SparkSession
 
 from .workload import Build
 
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
-HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 STORE_SETTINGS = {
-    "hdfs": {PROVIDER: HDFS},
-    "rocksdb": {PROVIDER: ROCKSDB, CHANGELOG: "true"},
-    "rocksdb-snapshots": {PROVIDER: ROCKSDB, CHANGELOG: "false"},
+    "hdfs": {STORE_OPTION: STORES["hdfs"]},
+    "rocksdb": {STORE_OPTION: STORES["rocksdb"], CHANGELOG: "true"},
+    "rocksdb-snapshots": {STORE_OPTION: STORES["rocksdb"], CHANGELOG: "false"},
 }
 
 
