@@ -11,7 +11,7 @@ from pathlib import Path
 BENCHMARKS = Path(__file__).parents[1]
 ENVIRONMENTS = BENCHMARKS.parent / ".venv-engines"
 NOT_INSTALLED = 3
-MINUTES = 15
+MINUTES = 5
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,14 @@ class Race:
         # Spark's memory and threads are not to stand in the way of the others.
         spark.stop()
         for engine, way in ways:
-            yield self.add(engine.label(way), way.share, list(self.timed_way(engine, way)))
+            try:
+                yield self.add(engine.label(way), way.share, list(self.timed_way(engine, way)))
+            except Absent as reason:
+                self.figures.absent[self.named(engine, way)] = str(reason)
+                yield f"engines, {self.named(engine, way)}: {reason}"
+
+    def named(self, engine: Engine, way: Way) -> str:
+        return f"{engine.label(way)}, {self.job.name}"
 
     def add(self, name: str, share: float, rates: list[float]) -> str:
         self.entry["runs"].append({"engine": name, "share": share, "rates": rates})
@@ -87,7 +94,7 @@ class Race:
         self.entry["checked rows"] = len(wanted)
         for engine, way in ways:
             path = self.folder / f"{engine.name}-{way.name}.parquet"
-            name = f"{engine.label(way)}, {self.job.name}"
+            name = self.named(engine, way)
             try:
                 engine.run(*self.arguments(way, self.folder / "check"), "--results", str(path))
             except Absent as reason:
