@@ -14,9 +14,10 @@ INTRODUCTION = """\
 Other engines that a Python user can install from PyPI for such a job on one machine, each in a process of its own, over
 the same Parquet files; two cores for all. Rows are read with pyarrow and handed over as fast as the engine takes them.
 A second line shows what an engine does when pyarrow adds up each batch by key first, which a user would have to write;
-Spark and Millrace do so by themselves. Where rows are handed over one by one in Python, runs have a tenth of the rows
-and of the keys, so that each key has as many; the smaller state is in favour of the others. So is that they keep it in
-memory alone: their persistence is off, while Spark and Millrace commit all state in every micro-batch.
+Spark and Millrace do so by themselves. Where rows are handed over one by one in Python, and where an engine's time
+grows faster than its keys, runs have a tenth of the rows and of the keys, so that each key has as many; the smaller
+state is in favour of the others. So is that they keep it in memory alone: their persistence is off, while Spark and
+Millrace commit all state in every micro-batch.
 
 Before anything is timed, all run over the same small files, and what they give must be Spark's own results: the same
 counts, sums and pairs, where rows are updated the last of each key. Start-up is not counted: Spark's and Millrace's
@@ -46,6 +47,16 @@ def section(figures: Figures, folder: Path) -> Iterator[str]:
     for name, reason in {**figures.absent, **LEFT_OUT}.items():
         yield f"- {name}: {reason}."
     yield ""
+
+
+def slower(entries: list[dict]) -> Iterator[str]:
+    """Where another engine, or Spark, does more rows a second than Millrace."""
+    for entry in entries:
+        medians = {run["engine"]: Spread.of(run["rates"]).median for run in entry["runs"]}
+        for name, median in medians.items():
+            if median > medians.get("Millrace", median):
+                times = median / medians["Millrace"]
+                yield f"engines, {entry['job']}: {name}; Millrace takes {times:.2f} times as long"
 
 
 def rows_of(entry: dict) -> Iterator[list[str]]:

@@ -15,9 +15,9 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 PNG = b"\x89PNG"
 
 with mock.patch.object(sys, "path", [str(BENCHMARKS), *sys.path]):
-    charts, engine_programs, figures, options, report, workload = (
+    charts, engine_programs, figures, options, report, report_engines, workload = (
         importlib.import_module(f"e2e.{name}")
-        for name in ("charts", "engine_programs", "figures", "options", "report", "workload")
+        for name in ("charts", "engine_programs", "figures", "options", "report", "report_engines", "workload")
     )
 
 
@@ -74,7 +74,13 @@ def test_tables_and_verdicts(page):
 
 
 def test_where_spark_is_faster_is_said(page):
-    assert "- few keys on hdfs: Millrace takes 2.00 times as long." in page.read_text()
+    assert "- few keys on hdfs: Spark's own; Millrace takes 2.00 times as long." in page.read_text()
+
+
+def test_where_another_engine_is_faster_is_said():
+    rates = {"Hare": 300, "Millrace": 200, "Slowpoke": 10}
+    entry = {"job": "sums", "runs": [{"engine": name, "rates": [rate]} for name, rate in rates.items()]}
+    assert list(report_engines.slower([entry])) == ["engines, sums: Hare; Millrace takes 1.50 times as long"]
 
 
 def test_machine_commands_and_checks_are_told(page):
