@@ -12,16 +12,16 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ..kernels.errors import InvalidArgument
-from ..kernels.expressions import COMPARISONS, Call, ColumnOf, Expression
 from ..kernels.join_query import Join
 from ..kernels.time_bounds import SIDES
 from .aggregate import quoted
 from .arrow_schema import arrow_schema, arrow_type, require_binary_text
 from .join_condition import JoinPlan, analyse, join_type
-from .join_operator import JoinOperator, output_names
+from .join_needs import needed_columns
+from .join_operator import JoinOperator
 from .join_sides import SideInfo
 from .options import Options, session_setting
-from .pipeline import Settings, run_bounded, run_streaming
+from .pipeline import Settings, are_plain_names, run_bounded, run_streaming
 from .static_join import join_static
 from .watermarks import event_time_of, with_watermark
 
@@ -85,16 +85,24 @@ def join(
     kept = [*range(sizes[0])]
     if plan.how != "left_semi":
         kept += [len(plan.left_schema) + i for i in range(sizes[1])]
-    operator = JoinOperator(options.name, options.buckets, plan, ansi, options.state_format_version, tuple(kept))
-    bound = operator.join  # refuses what the kernel cannot do
-    _require_binary_text(bound, frames)
-    inputs = [_input(side, frame, plan, bound) for side, frame in zip(SIDES, frames, strict=True)]
     fields = list(_output_fields(plan, left, right))
-    schema = T.StructType(
-        [T.StructField(c, f.dataType, f.nullable) for c, f in zip(output_names(len(fields)), fields, strict=True)]
+    final = not plan.using and are_plain_names([f.name for f in fields])
+    schema = T.StructType(fields) if final else _numbered(fields)
+    bound = plan.join(ansi)  # refuses what the kernel cannot do
+    _require_binary_text(bound, frames)
+    operator = JoinOperator(
+        options.name,
+        options.buckets,
+        plan,
+        ansi,
+        options.state_format_version,
+        tuple(kept),
+        tuple(schema.names),
     )
+    inputs = [_input(side, frame, plan, bound) for side, frame in zip(SIDES, frames, strict=True)]
+    named = (lambda frame: frame) if final else lambda frame: frame.select(*_named(plan, left, right))
     if not left.isStreaming:
-        return run_bounded(inputs, operator, schema).select(*_named(plan, left, right))
+        return named(run_bounded(inputs, operator, schema))
     _require_mode(plan, output_mode)
     _require_eviction(plan, bound)
     if plan.how != "inner" and options.state_format_version == 1:
@@ -110,7 +118,7 @@ def join(
         timeout="EventTimeTimeout" if evicts else "NoTimeout",
         late_is_current=options.late_is_current,
     )
-    return run_streaming(inputs, operator, settings, schema).select(*_named(plan, left, right))
+    return named(run_streaming(inputs, operator, settings, schema))
 
 
 def _marked(frames: tuple[DataFrame, DataFrame], watermarks: Watermarks | None) -> list[DataFrame]:
@@ -145,36 +153,13 @@ def _input(side: str, frame: DataFrame, plan: JoinPlan, bound: Join) -> DataFram
     rows = frame.select(*(F.col(quoted(c)) for c in frame.columns), *(F.expr(sql).alias(name) for name, sql in extra))
     if bound.is_outer(side):
         return rows
-    for position, name in enumerate(bound.key_names(side)):
-        if position not in bound.null_safe:
+    timed = event_time_of(frame)
+    for name in needed_columns(side, plan, bound):
+        # A filter of the event time stays above the watermark and has Spark copy every row: encode does it.
+        if timed is None or name != timed[0]:
             rows = rows.where(F.col(quoted(name)).isNotNull())
-    for name in sorted(never_null(plan.residual, side)):
-        rows = rows.where(F.col(quoted(name)).isNotNull())
     passing = plan.left_filter if side == "left" else plan.right_filter
     return rows if passing is None else rows.where(F.col(quoted(passing)))
-
-
-def never_null(condition: Expression | None, side: str) -> set[str]:
-    """Columns of a side without which a condition cannot be true.
-
-    Examples
-    --------
-    >>> from millrace.kernels.expressions import call, column
-    >>> a, b = column("left", "a"), column("right", "b")
-    >>> never_null(call("and", call("<", a, b), call("is null", column("left", "c"))), "left")
-    {'a'}
-    """
-    if isinstance(condition, ColumnOf):
-        return {condition.name} if condition.side == side else set()
-    if not isinstance(condition, Call) or condition.operator in ("or", "is null", "<=>", "in"):
-        return set()
-    if condition.operator == "not" and not _is_comparison(condition.arguments[0]):
-        return set()
-    return set().union(*(never_null(argument, side) for argument in condition.arguments))
-
-
-def _is_comparison(expression: Expression) -> bool:
-    return isinstance(expression, Call) and expression.operator in COMPARISONS
 
 
 def _typist(frame: DataFrame) -> Callable[[str], pa.DataType]:
@@ -249,9 +234,14 @@ def _output_fields(plan: JoinPlan, left: DataFrame, right: DataFrame) -> Iterato
             yield T.StructField(f.name, f.dataType, f.nullable or right_padded)
 
 
+def _numbered(fields: Sequence[T.StructField]) -> T.StructType:
+    """The fields under names of their own, for those that both sides may have."""
+    return T.StructType([T.StructField(f"c{i}", f.dataType, f.nullable) for i, f in enumerate(fields)])
+
+
 def _named(plan: JoinPlan, left: DataFrame, right: DataFrame) -> list[Column]:
     """The output columns under their own names; columns of ``on=[…]`` first and once, as in Spark."""
-    names = output_names(len(left.columns) + len(right.columns))
+    names = [f"c{i}" for i in range(len(left.columns) + len(right.columns))]
     lefts = dict(zip(left.columns, names, strict=False))
     rights = dict(zip(right.columns, names[len(left.columns) :], strict=False))
     if not plan.using:

@@ -15,6 +15,7 @@ from ..kernels.metrics import JoinMetrics, Metrics
 from ..kernels.time_bounds import SIDES
 from .exchange import Parcel
 from .join_condition import JoinPlan
+from .join_needs import needed_columns
 from .operator import Clock, Encoder
 from .rows_encoder import RowsEncoder
 
@@ -28,8 +29,9 @@ class JoinOperator:
     plan: JoinPlan
     ansi: bool
     state_format_version: int
-    # Positions of the columns that come out, of left's and then right's.
+    # Positions of the columns that come out, of left's and then right's, and what the step calls them.
     kept: tuple[int, ...]
+    names: tuple[str, ...]
 
     kind = "join"
     metrics_type = JoinMetrics
@@ -45,7 +47,8 @@ class JoinOperator:
     def encoder(self, side: int, buckets: Sequence[int]) -> Encoder:
         names = self.join.key_names(SIDES[side])
         schema = (self.plan.left_schema, self.plan.right_schema)[side]
-        return RowsEncoder(schema, names, self.join.key_types, buckets, kind_of(side))
+        needed = needed_columns(SIDES[side], self.plan, self.join)
+        return RowsEncoder(schema, names, self.join.key_types, buckets, kind_of(side), needed)
 
     def open(self, bucket: int, saved: bytes | memoryview | None) -> JoinBucket:
         state = JoinState(self.join) if saved is None else JoinState.from_bytes(self.join, saved, self.buckets)
@@ -70,9 +73,8 @@ class JoinOperator:
         return whole[0] if whole else pa.RecordBatch.from_pylist([], schema)
 
     def output(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The columns that come out, under names of their own: both sides may use the same ones."""
-        names = output_names(len(self.kept))
-        return pa.RecordBatch.from_arrays([rows.column(i) for i in self.kept], names=names)
+        """The columns that come out; both sides may have used the same names."""
+        return pa.RecordBatch.from_arrays([rows.column(i) for i in self.kept], names=list(self.names))
 
 
 class JoinBucket:
@@ -110,8 +112,3 @@ class JoinBucket:
 def kind_of(side: int) -> int:
     """The kind of a side's parcels."""
     return side + 1
-
-
-def output_names(count: int) -> list[str]:
-    """Names of output columns between the step and the decoded frame."""
-    return [f"c{i}" for i in range(count)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from .operator import Operator
 from .step import BoundedStep, BucketStep, Decode, Encode
 from .watermarks import DELAY_KEY
 
+_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 STATE = T.StructType([T.StructField("handle", T.StringType())])
 
 
@@ -98,7 +100,7 @@ def run_bounded(inputs: Sequence[DataFrame], operator: Operator, schema: T.Struc
 
 def _encoded(inputs: Sequence[DataFrame], operator: Operator, delay_ms: int | None) -> DataFrame:
     frames = [
-        _numbered(frame).mapInArrow(FUNCTIONS.encode(operator, side), _parcel_schema(delay_ms))
+        _fitly_named(frame).mapInArrow(FUNCTIONS.encode(operator, side), _parcel_schema(delay_ms))
         for side, frame in enumerate(inputs)
     ]
     parcels = frames[0]
@@ -107,9 +109,20 @@ def _encoded(inputs: Sequence[DataFrame], operator: Operator, delay_ms: int | No
     return parcels
 
 
-def _numbered(frame: DataFrame) -> DataFrame:
-    """Columns under names that `mapInArrow` takes: it reads a dot or a backquote in a name as syntax."""
-    return frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
+def _fitly_named(frame: DataFrame) -> DataFrame:
+    """Columns under names that `mapInArrow` takes; only others are renamed, which has Spark copy every row."""
+    return frame if are_plain_names(frame.columns) else frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
+
+
+def are_plain_names(names: Sequence[str]) -> bool:
+    """Tell whether names are clear to `mapInArrow`, which reads a dot or a backquote in one as syntax.
+
+    Examples
+    --------
+    >>> are_plain_names(["k", "v_1"]), are_plain_names(["a.b"]), are_plain_names(["k", "K"])
+    (True, False, False)
+    """
+    return all(map(_PLAIN_NAME.fullmatch, names)) and len({name.lower() for name in names}) == len(names)
 
 
 def _parcel_schema(delay_ms: int | None) -> T.StructType:

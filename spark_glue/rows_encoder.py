@@ -28,6 +28,8 @@ class RowsEncoder:
         them.
     kind
         of the parcels.
+    needed
+        columns; rows in which one of them is null are left out.
     """
 
     def __init__(
@@ -37,17 +39,22 @@ class RowsEncoder:
         key_types: Sequence[pa.DataType],
         buckets: Sequence[int],
         kind: int,
+        needed: Sequence[str] = (),
     ) -> None:
         self._schema = schema
         self._keys = list(zip(keys, key_types, strict=True))
         self._layout = KeyLayout(key_types)
         self._buckets = buckets
         self._kind = kind
+        self._needed = needed
         self._lot: list[pa.RecordBatch] = []
         self._lot_bytes = 0
 
     def feed(self, batch: pa.RecordBatch) -> Iterator[Parcel]:
         batch = in_schema(batch, self._schema)
+        for name in self._needed:
+            if batch.column(name).null_count:
+                batch = batch.filter(batch.column(name).is_valid())
         self._lot.append(batch)
         self._lot_bytes += batch.nbytes
         if self._lot_bytes > LOT_BYTES:

@@ -76,7 +76,8 @@ def operator_of(name: str, kind: str, schema: pa.Schema) -> Operator:
         # Rows meet those of their own second that have the same value: one each, whatever the keys.
         on = f"{same} AND right.t BETWEEN left.t AND left.t + interval 1 second AND left.v = right.v"
         plan = analyse(on, *sides, "inner", time_zone="UTC")
-        return JoinOperator("bench", BUCKETS, plan, True, 2, tuple(range(2 * len(schema))))
+        names = tuple(f"c{i}" for i in range(2 * len(schema)))
+        return JoinOperator("bench", BUCKETS, plan, True, 2, tuple(range(2 * len(schema))), names)
     if name == "unchanged":
         return unchanged(schema, keys)
     key_type = "string" if kind == "string" else "long"

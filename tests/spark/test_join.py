@@ -90,6 +90,13 @@ def test_j1_inner_without_time(spark):
     fight(spark, "lk = rk", "inner", [RNG[0], RNG[1], (rows((2, 1)), rows((2, 2), (3, 3)))], marks=(False, False))
 
 
+@pytest.mark.parametrize("how", TYPES)
+def test_rows_without_an_event_time_match_nothing(spark, how):
+    timeless = [(1, None, "l"), (None, None, "l")]
+    steps = [(rows((1, 5)) + timeless, rows((1, 6)) + timeless), *RNG[3:5], (timeless, rows((1, 31)) + timeless)]
+    fight(spark, RANGE, how, steps)
+
+
 def test_one_watermark_and_update_mode(spark):
     fight(spark, RANGE, "inner", RNG[:4], mode="update", marks=(True, False))
 
