@@ -21,7 +21,8 @@ WORKLOADS = (*aggregates.workloads(), *joins.workloads(), *stateful.workloads())
 
 
 def surroundings(options: Namespace) -> Surroundings:
-    return Surroundings(options.cores, options.partitions, options.sink, options.memory, options.daemon)
+    conf = dict(text.split("=", 1) for text in options.conf or ())
+    return Surroundings(options.cores, options.partitions, options.sink, options.memory, options.daemon, conf)
 
 
 def measure_all(figures: Figures, options: Namespace) -> Iterator[dict]:

@@ -29,6 +29,7 @@ def parsed(description: str | None, arguments: list[str] | None = None) -> argpa
     spark.add_argument("--sink", default="noop", choices=("noop", "parquet"), help="where results go (default noop)")
     spark.add_argument("--memory", default="6g", help="memory of the JVM (default 6g)")
     spark.add_argument("--no-daemon", dest="daemon", action="store_false", help="without mr.configure")
+    spark.add_argument("--conf", type=setting, action="append", metavar="KEY=VALUE", help="a setting of the session")
     results = parser.add_argument_group("results")
     results.add_argument("--json", metavar="FILE", help="save the figures here, after every query")
     results.add_argument("--resume", action="store_true", help="measure only what the --json file lacks")
@@ -56,7 +57,13 @@ def stores(text: str) -> tuple[str, ...]:
     return chosen
 
 
+def setting(text: str) -> str:
+    if not all(map(str.strip, text.partition("="))):
+        raise argparse.ArgumentTypeError(f"{text!r}; accepted is KEY=VALUE")
+    return text
+
+
 def settings(options: argparse.Namespace) -> dict[str, object]:
     """The options that change what figures mean."""
-    names = ("rows", "keys", "batches", "warm_up", "cores", "partitions", "sink", "memory", "daemon")
+    names = ("rows", "keys", "batches", "warm_up", "cores", "partitions", "sink", "memory", "daemon", "conf")
     return {name: getattr(options, name) for name in names}

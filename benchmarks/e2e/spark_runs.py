@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from millrace import spark_glue as mr
@@ -31,6 +31,8 @@ class Surroundings:
     sink: str = "noop"
     memory: str = "6g"
     daemon: bool = True
+    # More settings of the session, for both sides; they win.
+    conf: Mapping[str, str] = field(default_factory=dict)
 
     def session(self, store: str) -> SparkSession:
         """The one session, set to a state store."""
@@ -43,6 +45,7 @@ class Surroundings:
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.session.timeZone": "UTC",
             "spark.log.level": "ERROR",
+            **self.conf,
         }
         if self.daemon:
             builder = mr.configure(builder)

@@ -153,6 +153,7 @@ def test_slow_sides_have_fewer_batches():
     [
         (["--stores", "redis"], "'redis'; accepted are hdfs, rocksdb, rocksdb-snapshots"),
         (["--rows", "0"], "at least 1"),
+        (["--conf", "spark.x"], "'spark.x'; accepted is KEY=VALUE"),
         (["--resume"], "--json FILE"),
     ],
 )
