@@ -100,9 +100,9 @@ def join(
         tuple(schema.names),
     )
     inputs = [_input(side, frame, plan, bound) for side, frame in zip(SIDES, frames, strict=True)]
-    named = (lambda frame: frame) if final else lambda frame: frame.select(*_named(plan, left, right))
+    names = None if final else _named(plan, left, right)
     if not left.isStreaming:
-        return named(run_bounded(inputs, operator, schema))
+        return _selected(run_bounded(inputs, operator, schema), names)
     _require_mode(plan, output_mode)
     _require_eviction(plan, bound)
     if plan.how != "inner" and options.state_format_version == 1:
@@ -118,7 +118,7 @@ def join(
         timeout="EventTimeTimeout" if evicts else "NoTimeout",
         late_is_current=options.late_is_current,
     )
-    return named(run_streaming(inputs, operator, settings, schema))
+    return _selected(run_streaming(inputs, operator, settings, schema), names)
 
 
 def _marked(frames: tuple[DataFrame, DataFrame], watermarks: Watermarks | None) -> list[DataFrame]:
@@ -237,6 +237,11 @@ def _output_fields(plan: JoinPlan, left: DataFrame, right: DataFrame) -> Iterato
 def _numbered(fields: Sequence[T.StructField]) -> T.StructType:
     """The fields under names of their own, for those that both sides may have."""
     return T.StructType([T.StructField(f"c{i}", f.dataType, f.nullable) for i, f in enumerate(fields)])
+
+
+def _selected(joined: DataFrame, columns: Sequence[Column] | None) -> DataFrame:
+    """The columns that come out; None where they have come out of the step so."""
+    return joined if columns is None else joined.select(*columns)
 
 
 def _named(plan: JoinPlan, left: DataFrame, right: DataFrame) -> list[Column]:
