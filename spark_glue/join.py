@@ -21,7 +21,7 @@ from .join_needs import needed_columns
 from .join_operator import JoinOperator
 from .join_sides import SideInfo
 from .options import Options, session_setting
-from .pipeline import Settings, are_plain_names, run_bounded, run_streaming
+from .pipeline import Settings, are_plain_names, numbered_names, run_bounded, run_streaming
 from .static_join import join_static
 from .watermarks import event_time_of, with_watermark
 
@@ -236,7 +236,8 @@ def _output_fields(plan: JoinPlan, left: DataFrame, right: DataFrame) -> Iterato
 
 def _numbered(fields: Sequence[T.StructField]) -> T.StructType:
     """The fields under names of their own, for those that both sides may have."""
-    return T.StructType([T.StructField(f"c{i}", f.dataType, f.nullable) for i, f in enumerate(fields)])
+    names = numbered_names(len(fields))
+    return T.StructType([T.StructField(name, f.dataType, f.nullable) for name, f in zip(names, fields, strict=True)])
 
 
 def _selected(joined: DataFrame, columns: Sequence[Column] | None) -> DataFrame:
@@ -246,7 +247,7 @@ def _selected(joined: DataFrame, columns: Sequence[Column] | None) -> DataFrame:
 
 def _named(plan: JoinPlan, left: DataFrame, right: DataFrame) -> list[Column]:
     """The output columns under their own names; columns of ``on=[…]`` first and once, as in Spark."""
-    names = [f"c{i}" for i in range(len(left.columns) + len(right.columns))]
+    names = numbered_names(len(left.columns) + len(right.columns))
     lefts = dict(zip(left.columns, names, strict=False))
     rights = dict(zip(right.columns, names[len(left.columns) :], strict=False))
     if not plan.using:

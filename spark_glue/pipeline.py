@@ -111,7 +111,7 @@ def _encoded(inputs: Sequence[DataFrame], operator: Operator, delay_ms: int | No
 
 def _fitly_named(frame: DataFrame) -> DataFrame:
     """Columns under names that `mapInArrow` takes; only others are renamed, which has Spark copy every row."""
-    return frame if are_plain_names(frame.columns) else frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
+    return frame if are_plain_names(frame.columns) else frame.toDF(*numbered_names(len(frame.columns)))
 
 
 def are_plain_names(names: Sequence[str]) -> bool:
@@ -123,6 +123,17 @@ def are_plain_names(names: Sequence[str]) -> bool:
     (True, False, False)
     """
     return all(map(_PLAIN_NAME.fullmatch, names)) and len({name.lower() for name in names}) == len(names)
+
+
+def numbered_names(count: int) -> list[str]:
+    """Names for columns whose own ones are not plain.
+
+    Examples
+    --------
+    >>> numbered_names(2)
+    ['c0', 'c1']
+    """
+    return [f"c{i}" for i in range(count)]
 
 
 def _parcel_schema(delay_ms: int | None) -> T.StructType:

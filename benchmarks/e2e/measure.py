@@ -8,6 +8,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
+from millrace.spark_glue.command_session import parse_conf
 from pyspark.sql import SparkSession
 
 from . import aggregates, joins, stateful
@@ -21,7 +22,7 @@ WORKLOADS = (*aggregates.workloads(), *joins.workloads(), *stateful.workloads())
 
 
 def surroundings(options: Namespace) -> Surroundings:
-    conf = dict(text.split("=", 1) for text in options.conf or ())
+    conf = parse_conf(options.conf)
     return Surroundings(options.cores, options.partitions, options.sink, options.memory, options.daemon, conf)
 
 

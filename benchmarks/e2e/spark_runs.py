@@ -31,7 +31,7 @@ class Surroundings:
     sink: str = "noop"
     memory: str = "6g"
     daemon: bool = True
-    # More settings of the session, for both sides; they win.
+    # More settings of the session, for both sides; they win over all but the store's.
     conf: Mapping[str, str] = field(default_factory=dict)
 
     def session(self, store: str) -> SparkSession:

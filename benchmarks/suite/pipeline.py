@@ -19,6 +19,7 @@ from millrace.spark_glue.join_sides import SideInfo
 from millrace.spark_glue.operator import Operator
 from millrace.spark_glue.pandas_operator import PandasOperator
 from millrace.spark_glue.pandas_state import PandasQuery
+from millrace.spark_glue.pipeline import numbered_names
 from millrace.spark_glue.stateful_operator import StatefulOperator
 from millrace.spark_glue.step import BucketStep, Decode, Encode
 from pyspark.sql import types as T
@@ -76,8 +77,8 @@ def operator_of(name: str, kind: str, schema: pa.Schema) -> Operator:
         # Rows meet those of their own second that have the same value: one each, whatever the keys.
         on = f"{same} AND right.t BETWEEN left.t AND left.t + interval 1 second AND left.v = right.v"
         plan = analyse(on, *sides, "inner", time_zone="UTC")
-        names = tuple(f"c{i}" for i in range(2 * len(schema)))
-        return JoinOperator("bench", BUCKETS, plan, True, 2, tuple(range(2 * len(schema))), names)
+        columns = 2 * len(schema)
+        return JoinOperator("bench", BUCKETS, plan, True, 2, tuple(range(columns)), tuple(numbered_names(columns)))
     if name == "unchanged":
         return unchanged(schema, keys)
     key_type = "string" if kind == "string" else "long"

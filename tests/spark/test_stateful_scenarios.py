@@ -265,12 +265,8 @@ def test_state_of_many_types_comes_back_as_in_spark(spark):
     pair = unchanged(source.frame(), keeps, "NoTimeout", ("k",), "told string, n long", KEPT)
     steps = [[[row]], [[row, ("b", *row[1:])]], [[row]]]
     # Before, Spark's own gave binaries back as bytearrays.
-    compare = outputs_as_they_are if spark_at_least("4.3") else bytearrays_as_bytes
-    duel([source], *pair, "update", steps, restart_after=[1], compare=compare)
-
-
-def outputs_as_they_are(outputs):
-    return outputs
+    older = {} if spark_at_least("4.3") else {"compare": bytearrays_as_bytes}
+    duel([source], *pair, "update", steps, restart_after=[1], **older)
 
 
 def bytearrays_as_bytes(outputs):
