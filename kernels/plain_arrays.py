@@ -31,6 +31,7 @@ def struct_of(fields: dict[str, pa.Array], rows: int, nulls: pa.Array | None = N
     [{'n': 1}, {'n': 2}]
     """
     if not fields:
-        return pa.array([{}] * rows, pa.struct([]))
+        gone = [False] * rows if nulls is None else nulls.to_pylist()
+        return pa.array([None if is_null else {} for is_null in gone], pa.struct([]))
     types = [pa.field(name, array.type) for name, array in fields.items()]
     return pa.StructArray.from_arrays(list(fields.values()), fields=types, mask=nulls)

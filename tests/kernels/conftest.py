@@ -9,7 +9,7 @@ import millrace.kernels
 import pytest
 from numba.core.registry import CPUDispatcher
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "golden")]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -5,4 +5,5 @@ from importlib.util import find_spec
 from pathlib import Path
 
 collect_ignore_glob = ["test_*.py"] if find_spec("pyspark") is None else []
-sys.path.insert(0, str(Path(__file__).parent))
+TESTS = Path(__file__).parent.parent
+sys.path[:0] = [str(TESTS / folder) for folder in ("spark_plain", "golden", "kernels")]
